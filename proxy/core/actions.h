@@ -1,0 +1,58 @@
+// The ordered list of what one step wants done.
+//
+// Invariant: order is the order of carrying out; neighbouring Sends to one link whose bytes lie side by side
+// in memory are one Send (so what one read gave leaves in one write). Lifetime: cleared by the shell after it
+// carried them out; views in it then end. Memory is reused from step to step.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "proxy/core/arena.h"
+#include "proxy/core/event.h"
+
+namespace acp {
+
+class Actions {
+ public:
+  // Bytes that outlive the step's actions: in the event, in a buffer of the core, or in this arena. Empty
+  // views are dropped.
+  void send(LinkId link, std::string_view bytes) {
+    if (bytes.empty()) return;
+    if (!list_.empty()) {
+      auto* last = std::get_if<Send>(&list_.back());
+      if (last != nullptr && last->link == link && last->bytes.data() + last->bytes.size() == bytes.data()) {
+        last->bytes = {last->bytes.data(), last->bytes.size() + bytes.size()};
+        return;
+      }
+    }
+    list_.emplace_back(Send{link, bytes});
+  }
+  // The same for bytes that would not outlive it: copied first.
+  void send_copy(LinkId link, std::string_view bytes) { send(link, arena_.add(bytes)); }
+
+  // A log line; the text is copied. Callers keep secrets out of it.
+  void log(LogLevel level, std::string_view text) { list_.emplace_back(Log{level, arena_.add(text)}); }
+
+  template <class A>
+  void add(A action) {
+    list_.emplace_back(std::move(action));
+  }
+
+  Arena& arena() noexcept { return arena_; }
+  const std::vector<Action>& list() const noexcept { return list_; }
+  bool empty() const noexcept { return list_.empty(); }
+
+  void clear() noexcept {
+    list_.clear();
+    arena_.reset();
+  }
+
+ private:
+  std::vector<Action> list_;
+  Arena arena_;
+};
+
+}  // namespace acp

@@ -1,0 +1,287 @@
+// Client to agent: what is wrong with a frame is answered here, what is right goes on.
+#include <array>
+#include <fmt/format.h>
+
+#include "proxy/core/beginning.h"
+#include "proxy/core/edge.h"
+#include "proxy/core/invariant.h"
+#include "proxy/core/json_token.h"
+
+namespace acp {
+namespace {
+
+using rules::MethodId;
+
+struct Refusal {
+  int code;
+  std::string_view reason;
+  std::string_view message;
+};
+
+Refusal refusal_of(FrameFault fault) noexcept {
+  switch (fault) {
+    case FrameFault::none: break;
+    case FrameFault::not_json:
+      return {code::parse_error, "not_json", "Parse error: this line is not valid JSON."};
+    case FrameFault::not_utf8:
+      return {code::parse_error, "not_utf8", "Parse error: this line is not valid UTF-8."};
+    case FrameFault::too_deep:
+      return {code::invalid_request, "too_deep", "Invalid request: nested deeper than 1024 levels."};
+    case FrameFault::array:
+      return {code::invalid_request, "batch",
+              "Invalid request: batches (arrays) are not supported by ACP. Send each message on a line of "
+              "its own."};
+    case FrameFault::scalar:
+      return {code::invalid_request, "not_an_object", "Invalid request: a message is a JSON object."};
+    case FrameFault::no_memory:
+      return {code::internal_error, "no_memory",
+              "Out of memory while reading this line; it was not passed on."};
+  }
+  return {code::internal_error, "unreadable", "This line could not be read."};
+}
+
+rules::Version version_of_token(std::string_view token) noexcept {
+  if (token == "1") return rules::Version::v1;
+  return token.empty() ? rules::Version::unknown : rules::Version::v2;
+}
+
+}  // namespace
+
+void Edge::on_client_frame(const Frame& frame, Step& step) {
+  ++counters_.frames_from_client;
+  if (frame.kind == FrameKind::oversize) return refuse_oversize(frame, step);
+  scanner_.scan(frame.text, envelope_);
+  if (envelope_.fault != FrameFault::none) {
+    if (frame.kind == FrameKind::unterminated) {
+      ++counters_.refused;
+      step.actions.log(LogLevel::warning, "the client's last line had no end and is no message: dropped");
+      return;
+    }
+    const Refusal refusal = refusal_of(envelope_.fault);
+    // Where nesting is the only fault, the members before it can still be read.
+    const Beginning beginning =
+        envelope_.fault == FrameFault::too_deep ? read_beginning(frame.text) : Beginning{};
+    return refuse(beginning.method.empty() ? std::string_view{} : beginning.id, refusal.code, refusal.reason,
+                  refusal.message, step);
+  }
+  switch (envelope_.shape()) {
+    case Shape::response: return on_client_answer(frame, step);
+    case Shape::request:
+    case Shape::notification:
+    case Shape::nothing: break;
+  }
+  if (refuse_misshapen(step)) return;
+  return envelope_.has(Slot::id) ? on_client_request(frame, step) : on_client_notification(frame, step);
+}
+
+// True if the frame is no request or notification that a peer must understand; then it was answered (design
+// §4.5).
+bool Edge::refuse_misshapen(Step& step) {
+  const std::string_view token = envelope_.raw(Slot::id);
+  const IdView id = read_id(token, id_scratch_);
+  const bool certain = id.usable() && envelope_.member(Slot::id).copies == 1;
+  const std::string_view answer_id = certain ? token : std::string_view{};
+  const auto invalid = [&](std::string_view reason, std::string_view message) {
+    refuse(answer_id, code::invalid_request, reason, message, step);
+    return true;
+  };
+  if (id.type == IdType::unusable)
+    return invalid("bad_id", "Invalid request: `id` must be a string, a number or null of sensible length.");
+  if (envelope_.has_duplicates())
+    return invalid("duplicate_member",
+                   "Invalid request: a member occurs twice, and peers would read different values.");
+  if (!envelope_.has_version()) return invalid("bad_version", "Invalid request: `jsonrpc` must be \"2.0\".");
+  if (envelope_.member(Slot::method).type != ValueType::string)
+    return invalid("no_method", "Invalid request: `method` must be a string.");
+  if (version_ == rules::Version::v2 && id.type == IdType::number && !is_integer_id(id)) {
+    // ACP v2: string or int64. An agent answers such a request under `id:null`, which would leave it open for
+    // ever.
+    refuse({}, code::invalid_request, "bad_id",
+           "Invalid request: a number as `id` must be an integer in ACP v2.", step);
+    return true;
+  }
+  return false;
+}
+
+void Edge::refuse(std::string_view id_token, int error_code, std::string_view reason,
+                  std::string_view message, Step& step) {
+  ++counters_.refused;
+  out_.clear();
+  append_error(out_, id_token, {.code = error_code, .message = message, .reason = reason});
+  send_text(client_link_, out_, step);
+}
+
+void Edge::refuse_unsent(std::string_view id_token, std::string_view reason, std::string_view message,
+                         Step& step) {
+  ++counters_.refused;
+  out_.clear();
+  append_error(out_, id_token, {.message = message, .reason = reason, .outcome = rules::Outcome::not_sent});
+  send_text(client_link_, out_, step);
+}
+
+void Edge::refuse_oversize(const Frame& frame, Step& step) {
+  const Beginning beginning = read_beginning(frame.text);
+  if (beginning.is_answer()) {
+    // The agent waits for this one.
+    if (Pending* asked = from_agent_.by_wire_id(read_id(beginning.id, id_scratch_)))
+      fail_clients_answer(*asked, step);
+    ++counters_.refused;
+    return;
+  }
+  const bool usable = read_id(beginning.id, id_scratch_).usable();
+  refuse(
+      usable ? beginning.id : std::string_view{}, code::invalid_request, "frame_too_large",
+      fmt::format("Invalid request: the message is longer than {} bytes (--max-frame). It was not passed on.",
+                  settings_.frame_bytes_max),
+      step);
+}
+
+// keyhop stands before an agent here: a conductor that takes it for a proxy is told so (design §1).
+bool Edge::refuse_role(const rules::MethodFacts& facts, Step& step) {
+  if (facts.id != MethodId::proxy_initialize && facts.id != MethodId::proxy_successor) return false;
+  refuse(envelope_.raw(Slot::id), code::invalid_request, "wrong_role",
+         "Invalid request: keyhop was started in front of an agent (keyhop -- AGENT) and is no proxy here. "
+         "Use `initialize`, "
+         "or start keyhop in the chain without an agent command.",
+         step);
+  return true;
+}
+
+void Edge::on_client_request(const Frame& frame, Step& step) {
+  const rules::MethodFacts& facts = facts_for(rules::Sender::client, rules::MessageKind::request);
+  const std::string_view id_token = envelope_.raw(Slot::id);
+  asked_anything_ = true;
+  if (refuse_role(facts, step)) return;
+  if (reach_ == AgentReach::gone) {
+    INVARIANT(end_.has_value());
+    const std::string message = fmt::format("The agent {}; this request was not sent.", describe(*end_));
+    out_.clear();
+    append_error(
+        out_, id_token,
+        {.message = message, .reason = "agent_lost", .outcome = rules::Outcome::not_sent, .agent = &*end_});
+    send_text(client_link_, out_, step);
+    answered_gone_ = true;
+    return;
+  }
+  if (from_client_.full()) {
+    return refuse_unsent(
+        id_token, "too_many_requests",
+        "Too many requests are open; this one was not sent. Try again when some are answered.", step);
+  }
+  const std::uint32_t session = session_of(facts, true);
+  note_traffic(session, step);
+  const KeyedRequest keyed = on_keyed_request(facts, session, step);
+  if (keyed.keyed == Keyed::done) return;
+  Pending& pending = open_request(facts, session);
+  if (keyed.keyed == Keyed::first) {
+    KeyRow& row = keys_.add(keyed.scope, keyed.print);
+    row.first = pending.row;
+    pending.key = row.row;
+  }
+  if (reach_ == AgentReach::open) {
+    send_request(pending, frame, step);
+  } else {
+    pending.state = PendingState::held;
+  }
+}
+
+Pending& Edge::open_request(const rules::MethodFacts& facts, std::uint32_t session) {
+  const std::string_view token = envelope_.raw(Slot::id);
+  Pending& pending = from_client_.add(token, read_id(token, id_scratch_));
+  pending.facts = &facts;
+  pending.session = session;
+  if (session != SessionTable::none) {
+    Session& row = sessions_.at(session);
+    pending.session_updates = row.updates;
+    if (facts.id == MethodId::session_prompt) ++row.open_prompts;
+  }
+  if (facts.id == MethodId::initialize && version_ == rules::Version::unknown) {
+    // Until the answer fixes it: what the client asks for is what it will use if it sends on without waiting.
+    asked_ = version_of_token(envelope_.raw(Slot::params_protocol_version));
+  }
+  return pending;
+}
+
+void Edge::send_request(Pending& pending, const Frame& frame, Step& step) {
+  const std::string_view token = envelope_.raw(Slot::id);
+  const IdView id = read_id(token, id_scratch_);
+  if (from_client_.by_wire_id(id) == nullptr) {
+    from_client_.set_wire_id(pending, token, id);
+    return pass_on(agent_link_, frame, step);
+  }
+  const std::string own = make_own_id();
+  from_client_.set_wire_id(pending, own, read_id(own, id_scratch_));
+  std::array<Splice, 1> splices{{{envelope_.member(Slot::id), own}}};
+  pass_on_spliced(agent_link_, frame, splices, step);
+}
+
+void Edge::on_client_notification(const Frame& frame, Step& step) {
+  const rules::MethodFacts& facts = facts_for(rules::Sender::client, rules::MessageKind::notification);
+  if (facts.id == MethodId::cancel_request) return cancel_client_request(frame, step);
+  note_traffic(session_of(facts, false), step);
+  pass_on(agent_link_, frame, step);
+}
+
+// `$/cancel_request` names a request of this client's by the client's id; the agent knows it by the id on the
+// wire, and of the duplicates of a key it knows one request only. It is told once for a key: its answer
+// settles all of them (RFD).
+void Edge::cancel_client_request(const Frame& frame, Step& step) {
+  const std::string_view token = envelope_.raw(Slot::params_request_id);
+  const IdView id = read_id(token, id_scratch_);
+  if (!id.usable()) return pass_on(agent_link_, frame, step);  // for the agent to ignore
+  Pending* pending = from_client_.by_sender_id(id);
+  if (pending != nullptr && pending->state == PendingState::waiting)
+    pending = &from_client_.at(pending->first);
+  if (pending == nullptr) {
+    ++counters_.dropped;
+    step.actions.log(LogLevel::debug, "a cancel of a request that is not open: dropped");
+    return;
+  }
+  if (pending->state == PendingState::held) {
+    return fail_all(*pending,
+                    {.code = code::request_cancelled,
+                     .message = "Cancelled before it was sent.",
+                     .reason = "cancelled",
+                     .outcome = rules::Outcome::not_sent},
+                    step);
+  }
+  const bool again = pending->state == PendingState::cancelling;
+  pending->state = PendingState::cancelling;
+  if (again && pending->key != Pending::no_row) return;
+  if (pending->wire_id == token) return pass_on(agent_link_, frame, step);
+  std::array<Splice, 1> splices{{{envelope_.member(Slot::params_request_id), pending->wire_id}}};
+  pass_on_spliced(agent_link_, frame, splices, step);
+}
+
+void Edge::on_client_answer(const Frame& frame, Step& step) {
+  const std::string_view token = envelope_.raw(Slot::id);
+  const IdView id = read_id(token, id_scratch_);
+  Pending* pending = id.usable() ? from_agent_.by_wire_id(id) : nullptr;
+  if (pending == nullptr) {
+    ++counters_.dropped;
+    step.actions.log(LogLevel::debug, "an answer of the client's that no open request asked for: dropped");
+    return;
+  }
+  if (!envelope_.is_sound_response()) return fail_clients_answer(*pending, step);
+  note_traffic(pending->session, step);
+  if (pending->wire_id == pending->sender_id || pending->sender_id == token) {
+    pass_on(agent_link_, frame, step);
+  } else {
+    std::array<Splice, 1> splices{{{envelope_.member(Slot::id), pending->sender_id}}};
+    pass_on_spliced(agent_link_, frame, splices, step);
+  }
+  from_agent_.remove(*pending);
+}
+
+// The agent waits for an answer that nobody will send again: it gets an error in its place.
+void Edge::fail_clients_answer(Pending& pending, Step& step) {
+  step.actions.log(LogLevel::warning,
+                   "the client's answer to an open request of the agent's could not be read");
+  out_.clear();
+  append_error(out_, pending.sender_id,
+               {.message = "The client's answer could not be read.", .reason = "malformed_answer"});
+  send_text(agent_link_, out_, step);
+  from_agent_.remove(pending);
+}
+
+}  // namespace acp

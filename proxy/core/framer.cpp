@@ -1,0 +1,105 @@
+#include "proxy/core/framer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "proxy/core/invariant.h"
+#include "proxy/core/limits.h"
+
+namespace acp {
+namespace {
+
+constexpr std::string_view bom = "\xEF\xBB\xBF";
+constexpr std::size_t rest_first_bytes = 4 * limits::kib;
+constexpr std::size_t rest_kept_bytes = 256 * limits::kib;  // kept between frames
+constexpr std::size_t line_end_bytes = 2;                   // CR LF, beyond the text's limit
+
+bool is_blank(std::string_view text) noexcept {
+  return text.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+}  // namespace
+
+void Framer::Rest::append(std::string_view more) {
+  const std::size_t needed = used + more.size() + limits::padding_bytes;
+  if (needed > size) {
+    const std::size_t grown = std::max({needed, size * 2, rest_first_bytes});
+    std::unique_ptr<char[]> larger(new char[grown]);
+    if (used > 0) std::memcpy(larger.get(), bytes.get(), used);
+    std::memset(larger.get() + grown - limits::padding_bytes, 0, limits::padding_bytes);
+    bytes = std::move(larger);
+    size = grown;
+  }
+  std::memcpy(bytes.get() + used, more.data(), more.size());
+  used += more.size();
+}
+
+void Framer::Rest::clear() noexcept {
+  used = 0;
+  if (size <= rest_kept_bytes) return;
+  bytes.reset();
+  size = 0;
+}
+
+void Framer::feed(std::string_view bytes) {
+  INVARIANT(input_.empty());
+  shown_.clear();
+  input_ = bytes;
+}
+
+std::optional<Frame> Framer::next() {
+  while (!input_.empty()) {
+    const void* found = std::memchr(input_.data(), '\n', input_.size());
+    if (found == nullptr) break;
+    const auto length = static_cast<std::size_t>(static_cast<const char*>(found) - input_.data());
+    const std::string_view line = input_.substr(0, length + 1);
+    input_.remove_prefix(length + 1);
+    if (skipping_) {
+      skipping_ = false;
+      continue;
+    }
+    std::string_view whole = line;
+    if (rest_.used > 0) {
+      rest_.append(line);
+      std::swap(rest_, shown_);  // at most once a read: later lines of it lie in the input
+      whole = shown_.view();
+    }
+    if (auto frame = to_frame(whole.substr(0, whole.size() - 1))) return frame;
+  }
+  if (!skipping_ && !input_.empty()) rest_.append(input_);
+  input_ = {};
+  if (rest_.used <= frame_bytes_max_ + line_end_bytes) return std::nullopt;
+  return show_rest_beginning();
+}
+
+std::optional<Frame> Framer::finish() {
+  INVARIANT(input_.empty());
+  if (rest_.used == 0) return std::nullopt;
+  std::swap(rest_, shown_);
+  shown_.append("\n");  // only LF-terminated lines are written
+  std::optional<Frame> frame = to_frame(shown_.view().substr(0, shown_.used - 1));
+  if (frame && frame->kind == FrameKind::whole) frame->kind = FrameKind::unterminated;
+  return frame;
+}
+
+// A frame over the limit is shown as soon as that is known; the rest of it is skipped as it comes.
+Frame Framer::show_rest_beginning() {
+  skipping_ = true;
+  std::swap(rest_, shown_);
+  rest_.clear();
+  return {FrameKind::oversize, shown_.view().substr(0, limits::frame_beginning_bytes), {}};
+}
+
+std::optional<Frame> Framer::to_frame(std::string_view text) const noexcept {
+  if (text.starts_with(bom)) text.remove_prefix(bom.size());
+  const bool carriage_return = !text.empty() && text.back() == '\r';
+  if (carriage_return) text.remove_suffix(1);
+  if (is_blank(text)) return std::nullopt;
+  if (text.size() > frame_bytes_max_)
+    return Frame{FrameKind::oversize, text.substr(0, limits::frame_beginning_bytes), {}};
+  const std::string_view line =
+      carriage_return ? std::string_view{} : std::string_view{text.data(), text.size() + 1};
+  return Frame{FrameKind::whole, text, line};
+}
+
+}  // namespace acp

@@ -1,0 +1,76 @@
+// Which prompt each idempotency key names, and what became of it (design §5, RFD "How the Agent handles a
+// keyed prompt").
+//
+// Scope is (session, method, decoded key). Invariant: at most one request of a row is with the agent; a row
+// is `inserted` only if the agent said so. Rows end with their session, never by age; bounded by
+// limits::key_rows_max. Lifetime: rows live in memory for this run; a KeyRow& is valid until it is removed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy/core/fingerprint.h"
+#include "proxy/core/id_index.h"
+#include "proxy/core/pending.h"
+
+namespace acp {
+
+enum class KeyState : std::uint8_t {
+  pending,   // `first` is with the agent
+  inserted,  // the agent answered success; message_id is its raw token, empty if it gave none
+  unknown,   // the answer was lost: a retry is told so until something decides it
+};
+
+struct KeyRow {
+  KeyState state = KeyState::pending;
+  std::uint32_t session = Pending::no_row;  // row of SessionTable
+  rules::MethodId method = rules::MethodId::other;
+  std::string method_name;  // of a method that --rule made keyed; else empty
+  std::string key;          // decoded; a secret of the client's
+  Fingerprint print;
+  std::uint32_t first = Pending::no_row;  // row of the pending table while state is pending
+  std::string message_id;
+
+  std::uint32_t row = Pending::no_row;  // for KeyTable only
+  std::uint64_t hash = 0;
+  std::uint32_t older_of_session = Pending::no_row;
+  std::uint32_t newer_of_session = Pending::no_row;
+};
+
+class KeyTable {
+ public:
+  struct Scope {
+    std::uint32_t session;
+    const rules::MethodFacts* facts;
+    std::string_view method_name;  // decoded, as sent
+    std::string_view key;          // decoded
+  };
+
+  bool full() const noexcept;
+  std::size_t size() const noexcept { return count_; }
+  KeyRow* find(const Scope& scope) noexcept;
+  // A new row in state pending. Not to be called when full().
+  KeyRow& add(const Scope& scope, const Fingerprint& print);
+  KeyRow& at(std::uint32_t row) noexcept { return rows_[row]; }
+  void remove(KeyRow& row) noexcept;
+  // Forgets what a session's keys named; rows whose request is with the agent stay until it answers.
+  void remove_settled_of(std::uint32_t session) noexcept;
+  // Replaces every known key that stands in `text` by a mark, so that a dead agent's last words give none
+  // away.
+  void mask_keys(std::string& text) const;
+
+ private:
+  static std::uint64_t hash_of(const Scope& scope) noexcept;
+
+  std::deque<KeyRow> rows_;
+  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> newest_of_session_;  // by row of SessionTable
+  IdIndex index_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace acp

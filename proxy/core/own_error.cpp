@@ -1,0 +1,57 @@
+#include "proxy/core/own_error.h"
+
+#include <cstring>
+#include <fmt/format.h>
+#include <iterator>
+
+#include "proxy/core/json_token.h"
+
+namespace acp {
+namespace {
+
+void append_agent(std::string& out, const AgentEnd& agent) {
+  out += ",\"agent\":{";
+  std::string_view comma;
+  if (agent.status) {
+    const bool exited = agent.status->kind == ExitStatus::Kind::exited;
+    fmt::format_to(std::back_inserter(out), "\"{}\":{}", exited ? "exitCode" : "signal", agent.status->value);
+    comma = ",";
+  } else if (agent.start_error != 0) {
+    out += "\"startError\":";
+    append_json_string(out, ::strerror(agent.start_error));
+    comma = ",";
+  }
+  out += comma;
+  out += "\"stderrTail\":";
+  append_json_string(out, agent.stderr_tail);
+  out += '}';
+}
+
+}  // namespace
+
+void append_error(std::string& out, std::string_view id_token, const OwnError& error) {
+  fmt::format_to(std::back_inserter(out),
+                 "{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{{\"code\":{},\"message\":",
+                 id_token.empty() ? std::string_view("null") : id_token, error.code);
+  append_json_string(out, error.message);
+  out += ",\"data\":{\"source\":\"keyhop\",\"reason\":";
+  append_json_string(out, error.reason);
+  if (error.outcome != rules::Outcome::none) {
+    fmt::format_to(std::back_inserter(out), ",\"outcome\":\"{}\"", rules::to_string(error.outcome));
+  }
+  if (error.progress) out += *error.progress ? ",\"progress\":true" : ",\"progress\":false";
+  if (!error.session_id_token.empty())
+    fmt::format_to(std::back_inserter(out), ",\"sessionId\":{}", error.session_id_token);
+  if (error.agent != nullptr) append_agent(out, *error.agent);
+  out += "}}}\n";
+}
+
+std::string describe(const AgentEnd& end) {
+  if (end.start_error != 0) return fmt::format("could not be started ({})", ::strerror(end.start_error));
+  if (!end.status) return "went away";
+  if (end.status->kind == ExitStatus::Kind::exited)
+    return fmt::format("exited with code {}", end.status->value);
+  return fmt::format("was killed by signal {} ({})", end.status->value, ::strsignal(end.status->value));
+}
+
+}  // namespace acp

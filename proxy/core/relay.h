@@ -1,0 +1,94 @@
+// The relay: the sans-I/O root of keyhop, and the only mutator of its state.
+//
+// step() takes one event and the present instant and appends what is to be done. It reads no clock, draws no
+// randomness and does no I/O: the same events give the same actions, in production and in the simulator. This
+// file is about lives and ends (design §9): of the client's stream, of the agent's process, of keyhop. Frames
+// are Edge's business. Invariant: the phase is changed in set_phase() only, along the edges that it knows;
+// after Exit nothing is done any more. Lifetime: one object a run; actions point into it (see event.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "proxy/core/actions.h"
+#include "proxy/core/edge.h"
+#include "proxy/core/event.h"
+#include "proxy/core/settings.h"
+#include "proxy/core/stderr_tail.h"
+
+namespace acp {
+
+enum class Phase : std::uint8_t {
+  starting,  // the agent's command is being executed; the client is not read yet
+  serving,
+  draining,  // the client's stream has ended, open requests may still be answered
+  closing,   // the agent's stdin is closed, it may go by itself
+  leaving,   // its stdout has ended or its stdin broke, its exit is awaited for a moment
+  ending,    // every process of the epoch is being ended, its last words are read
+  stranded,  // it died before anybody asked for anything: the first request is told why
+  over,
+};
+
+class Relay {
+ public:
+  // `settings` must outlive the relay.
+  explicit Relay(const Settings& settings);
+
+  // Once, before the first step: orders the agent started.
+  void start(Instant now, Actions& actions);
+  void step(const Event& event, Instant now, Actions& actions);
+  // When the core wants a DeadlineReached, if at all. Asked after every step.
+  std::optional<Instant> next_deadline() const noexcept;
+
+  Phase phase() const noexcept { return phase_; }
+  const Edge& edge() const noexcept { return edge_; }
+
+ private:
+  void on(const BytesRead& event, Step& step);
+  void on(const LinkEnded& event, Step& step);
+  void on(const LinkBacklog& event, Step& step);
+  void on(const AgentStarted& event, Step& step);
+  void on(const AgentStartFailed& event, Step& step);
+  void on(const AgentExited& event, Step& step);
+  void on(const AgentEnded& event, Step& step);
+  void on(const StderrRead& event, Step& step);
+  void on(const SignalReceived& event, Step& step);
+  void on(const DeadlineReached& event, Step& step);
+
+  void on_client_end(Step& step);
+  void on_client_lost(Step& step);
+  void on_agent_stream_end(Step& step);
+  void after_agent_frames(Step& step);
+  void begin_closing(Step& step);
+  void begin_leaving(Step& step);
+  void end_agent(Duration grace, Step& step);
+  void end_epoch_if_complete(Step& step);
+  void end_epoch(Step& step);
+  void exit(Step& step);
+  int exit_status() const noexcept;
+  void regulate_reading(Step& step);
+  void report_counters(Step& step);
+  void set_phase(Phase phase);
+  bool is_alive() const noexcept;
+
+  const Settings& settings_;
+  Edge edge_;
+  StderrTail stderr_tail_;
+  Phase phase_ = Phase::starting;
+  std::optional<Instant> phase_deadline_;
+
+  AgentEnd agent_end_;
+  bool agent_ended_ = false;      // nothing of the epoch lives
+  bool stdout_ended_ = false;     // everything it said was read
+  bool ended_by_keyhop_ = false;  // it did not go by itself within the grace
+  bool client_ended_ = false;
+  int signal_ = 0;  // the first one that told keyhop to go
+
+  std::size_t client_backlog_ = 0;
+  std::size_t agent_backlog_ = 0;
+  bool client_paused_ = true;
+  bool agent_paused_ = false;
+};
+
+}  // namespace acp

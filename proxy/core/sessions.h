@@ -1,0 +1,53 @@
+// The sessions that went through this relay: which are active on the agent, and how much they have said.
+//
+// Sources: session/new, fork, resume and load make a session active, close, archive and delete end that (RFD,
+// ACP v2 session lifecycle). Invariant: a row number is never given to another session id. Bounded by
+// limits::sessions_max: sessions beyond it are relayed and not tracked. Lifetime: rows live as long as the
+// relay.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "proxy/core/id_index.h"
+#include "proxy/core/types.h"
+
+namespace acp {
+
+enum class SessionState : std::uint8_t {
+  mentioned,  // the client named it; whether the agent has it active is not known
+  active,
+  inactive,  // closed, archived or deleted: prompts need a resume first
+};
+
+struct Session {
+  std::string id;  // decoded
+  SessionState state = SessionState::mentioned;
+  std::uint64_t updates = 0;       // session/update notifications from the agent
+  std::uint32_t open_prompts = 0;  // session/prompt requests that are with the agent
+  Instant last_traffic{};          // any frame of this session, either way; kept only with --silence-timeout
+};
+
+class SessionTable {
+ public:
+  static constexpr std::uint32_t none = UINT32_MAX;
+
+  // The row of a session, made if it is new; none if the table is full or the id is longer than
+  // limits::session_id_bytes_max.
+  std::uint32_t intern(std::string_view id);
+  // The row of a session that is known already, or none.
+  std::uint32_t find(std::string_view id) const noexcept;
+  Session& at(std::uint32_t row) noexcept { return rows_[row]; }
+  std::size_t size() const noexcept { return rows_.size(); }
+
+ private:
+  std::deque<Session> rows_;
+  IdIndex index_;
+  mutable std::uint32_t last_found_ = none;  // most frames belong to the session of the frame before
+};
+
+}  // namespace acp

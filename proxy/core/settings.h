@@ -1,0 +1,40 @@
+// What the command line decides about the core. Plain values, set once before the first step.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proxy/core/limits.h"
+#include "proxy/core/types.h"
+#include "rules/methods.h"
+#include "rules/retry.h"
+
+namespace acp {
+
+// --keys: `guard` answers known keys itself and refuses malformed ones; `forward` leaves both to the agent.
+enum class KeyMode : std::uint8_t { guard, forward };
+
+// --rule METHOD=CLASS: the class of a client->agent request, over the table's.
+struct RuleOverride {
+  std::string method;
+  rules::RetryClass retry_class;
+};
+
+struct Settings {
+  KeyMode keys = KeyMode::guard;
+  std::vector<RuleOverride> rules;
+  std::size_t frame_bytes_max = limits::frame_bytes_default;
+  Duration drain = std::chrono::seconds(5);
+  Duration kill_grace = std::chrono::seconds(4);
+  std::optional<Duration> silence_timeout;
+  std::size_t stderr_tail_lines = 5;
+  std::array<std::uint8_t, 32>
+      salt{};  // keys the fingerprints; random per run, injected so that the core stays deterministic
+  std::string id_prefix = "keyhop";  // of keyhop's own request ids; the shell adds a random part
+};
+
+}  // namespace acp
