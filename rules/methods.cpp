@@ -183,8 +183,9 @@ constexpr const MethodFacts* extension_row(MessageKind kind) {
 static_assert(rows.size() == methods_count);
 static_assert(sorted_and_unique());
 static_assert(versions_disjoint());
-static_assert(extension_row(MessageKind::request) != nullptr);
-static_assert(extension_row(MessageKind::notification) != nullptr);
+// Do not compile without such a row.
+constexpr const MethodFacts& extension_request = *extension_row(MessageKind::request);
+constexpr const MethodFacts& extension_notification = *extension_row(MessageKind::notification);
 static_assert(std::ranges::none_of(rows, [](const auto& row) { return row.note.empty(); }));
 
 // The rows of each name by a hash of its length and three of its bytes, made at compile time: a search by
@@ -249,7 +250,8 @@ const MethodFacts& facts_of(Sender sender, MessageKind kind, std::string_view me
     // The v1 row stands before the v2 row, so that the last one wins while the version is unknown.
     found = &row;
   }
-  return found != nullptr ? *found : *extension_row(kind);
+  if (found != nullptr) return *found;
+  return kind == MessageKind::request ? extension_request : extension_notification;
 }
 
 std::string_view name_of(MethodId id) noexcept {

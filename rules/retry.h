@@ -1,10 +1,9 @@
-// What to do with a request whose agent went away before it answered: one pure, total function over closed
-// enums.
+// What to do with a request whose agent went away before it answered: one pure, total function.
 //
-// Invariant: verdict() depends on nothing but its argument, and every combination of values has an answer;
-// where two rules meet, the one that acts less wins. It decides, it spends nothing: attempts, budget and the
-// answer's text are the caller's. Sources: the RFD "v2 Idempotency Keys" (classes), the design's table of
-// losses. Lifetime: plain values.
+// Invariant: verdict() depends on nothing but its argument, and every combination of values has an answer. A
+// client that is gone, a cancel and the lack of a new agent go before every class. It decides and spends
+// nothing: attempts, budget and the answer's text are the caller's. Sources: the RFD "v2 Idempotency Keys"
+// (classes), the design's table of losses. Lifetime: plain values.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ enum class RetryClass : std::uint8_t {
   duplicating,  // again as it is: leaves something unused behind
   not_retried,  // never again
   mcp_defined,  // depends on the MCP message inside, for which MCP defines nothing: never again
-  as_carried,   // proxy/…: the class of the message that it carries. Unresolved it counts as not_retried.
+  as_carried,  // proxy/…: the class of the message inside, which the caller looks up; unresolved: never again
 };
 
 // How far a request got when its epoch ended.
@@ -33,8 +32,7 @@ enum class LossPoint : std::uint8_t {
 // Who looks after the request's idempotency key.
 enum class KeyCare : std::uint8_t {
   none,       // no key (absent or null), or a version and method that know none
-  forwarded,  // the agent: --keys=forward, a method made keyed by --rule, or a successor that is not the last
-              // edge
+  forwarded,  // the successor: --keys=forward, a method made keyed by --rule, an edge between components
   guarded,    // keyhop itself: a keyed session/prompt before the agent, --keys=guard
 };
 
@@ -43,15 +41,14 @@ struct Loss {
   RetryClass retry_class = RetryClass::not_retried;  // after --rule; of the carried message for proxy/…
   LossPoint point = LossPoint::sent;
   KeyCare key = KeyCare::none;
-  bool restarts = false;             // a new epoch follows, to which something can be sent
-  bool client_gone = false;          // whoever asked will read no answer
-  bool cancelled = false;            // cancelled since the loss, or while held
-  bool repeated_initialize = false;  // an `initialize` after one that succeeded
-  bool newer_change_answered =
-      false;  // a later request that changes the same thing was answered (late resend undoes it)
-  bool replay_shown = false;     // a load or resume of which the client already saw part of the replay
-  bool recover_prompt = false;   // a session/prompt without a key under --recover-prompts=proven
-  bool session_refused = false;  // needs an active session, and the new epoch refused to restore it
+  bool restarts = false;               // a new epoch follows, to which something can be sent
+  bool client_gone = false;            // whoever asked will read no answer
+  bool cancelled = false;              // cancelled since the loss, or while held
+  bool repeated_initialize = false;    // an `initialize` after one that succeeded
+  bool newer_change_answered = false;  // a later request that changes the same thing was answered
+  bool replay_shown = false;           // a load or resume of which the client already saw part of the replay
+  bool recover_prompt = false;         // a session/prompt without a key under --recover-prompts=proven
+  bool session_refused = false;        // needs an active session, and the new epoch refused to restore it
 };
 
 enum class Verdict : std::uint8_t {

@@ -1,0 +1,65 @@
+// Command line and environment to Options: flag > environment > default.
+//
+// Invariant: parse_options() reads nothing but its arguments, starts nothing and prints nothing; what is
+// wrong comes back as text that names the flag or variable and says what to do. Values of environment
+// variables are never echoed. Exceptions (CLI11's) stay inside. Sources: design, "Command line". Lifetime:
+// plain values.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "proxy/core/event.h"
+#include "proxy/core/settings.h"
+
+namespace acp::shell {
+
+inline constexpr std::string_view program_version = "0.1.0";
+
+inline constexpr int exit_usage = 64;  // EX_USAGE of sysexits
+
+enum class Command : std::uint8_t { relay, rules };
+enum class LogFormat : std::uint8_t { text, json };
+
+struct Options {
+  Command command = Command::relay;
+
+  // relay
+  Settings core;                   // without salt and the random part of id_prefix: the shell's
+  std::vector<std::string> agent;  // the words after `--`; never empty for Command::relay
+  std::optional<LogLevel> log_level = LogLevel::info;  // the least that is said; nullopt: nothing
+  LogFormat log_format = LogFormat::text;
+  std::optional<std::string> log_file;  // log lines go there too
+
+  // rules
+  std::vector<std::string> methods;
+  bool json = false;
+
+  // One line each, about environment variables that were ignored; to be logged as warnings.
+  std::vector<std::string> warnings;
+};
+
+// Nothing to run: print the text (ends with LF) to stdout if the status is 0, else to stderr, and exit with
+// it.
+struct Stop {
+  std::string text;
+  int exit_status = 0;
+};
+
+// `environment`: "NAME=value" strings, null-terminated like environ(7), or null. `on_terminal`: stdin and
+// stdout both are terminals, so that a call without AGENT is a person's who wants the help. An empty variable
+// counts as unset.
+std::variant<Options, Stop> parse_options(int argc, const char* const* argv, const char* const* environment,
+                                          bool on_terminal);
+
+// Whether a variable is the twin of an option, of this version or a later one. Such variables are keyhop's
+// own and not passed on to the agent. `name` without "=value".
+bool is_option_variable(std::string_view name);
+
+// The text of --help: at most 80 columns and 40 lines.
+std::string_view help_text() noexcept;
+
+}  // namespace acp::shell
