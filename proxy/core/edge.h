@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "proxy/core/actions.h"
+#include "proxy/core/beginning.h"
 #include "proxy/core/envelope.h"
 #include "proxy/core/fingerprint.h"
 #include "proxy/core/framer.h"
@@ -99,6 +100,7 @@ class Edge {
   void on_client_notification(const Frame& frame, Step& step);
   void on_client_answer(const Frame& frame, Step& step);
   void fail_clients_answer(Pending& pending, Step& step);
+  void fail_broken_answer(const Beginning& beginning, Step& step);
   void cancel_client_request(const Frame& frame, Step& step);
   bool refuse_misshapen(Step& step);
   bool refuse_role(const rules::MethodFacts& facts, Step& step);

@@ -58,11 +58,16 @@ void Edge::on_client_frame(const Frame& frame, Step& step) {
       return;
     }
     const Refusal refusal = refusal_of(envelope_.fault);
+    const bool deep = envelope_.fault == FrameFault::too_deep;
+    const Beginning beginning = read_beginning(frame.text);
+    fail_broken_answer(beginning, step);
+    if (deep && beginning.method.empty() && beginning.has_result_or_error) {
+      ++counters_.refused;
+      return;  // an answer is never answered
+    }
     // Where nesting is the only fault, the members before it can still be read.
-    const Beginning beginning =
-        envelope_.fault == FrameFault::too_deep ? read_beginning(frame.text) : Beginning{};
-    return refuse(beginning.method.empty() ? std::string_view{} : beginning.id, refusal.code, refusal.reason,
-                  refusal.message, step);
+    return refuse(deep && !beginning.method.empty() ? beginning.id : std::string_view{}, refusal.code,
+                  refusal.reason, refusal.message, step);
   }
   switch (envelope_.shape()) {
     case Shape::response: return on_client_answer(frame, step);
@@ -121,12 +126,10 @@ void Edge::refuse_unsent(std::string_view id_token, std::string_view reason, std
 
 void Edge::refuse_oversize(const Frame& frame, Step& step) {
   const Beginning beginning = read_beginning(frame.text);
-  if (beginning.is_answer()) {
-    // The agent waits for this one.
-    if (Pending* asked = from_agent_.by_wire_id(read_id(beginning.id, id_scratch_)))
-      fail_clients_answer(*asked, step);
+  fail_broken_answer(beginning, step);
+  if (beginning.method.empty() && beginning.has_result_or_error) {
     ++counters_.refused;
-    return;
+    return step.actions.log(LogLevel::warning, "an answer of the client's is longer than --max-frame");
   }
   const bool usable = read_id(beginning.id, id_scratch_).usable();
   refuse(
@@ -257,6 +260,10 @@ void Edge::on_client_answer(const Frame& frame, Step& step) {
   const std::string_view token = envelope_.raw(Slot::id);
   const IdView id = read_id(token, id_scratch_);
   Pending* pending = id.usable() ? from_agent_.by_wire_id(id) : nullptr;
+  if (pending == nullptr && !envelope_.has(Slot::result) && !envelope_.has(Slot::error)) {
+    refuse_misshapen(step);  // nothing but an id: no answer, and no method
+    return;
+  }
   if (pending == nullptr) {
     ++counters_.dropped;
     step.actions.log(LogLevel::debug, "an answer of the client's that no open request asked for: dropped");
@@ -271,6 +278,13 @@ void Edge::on_client_answer(const Frame& frame, Step& step) {
     pass_on_spliced(agent_link_, frame, splices, step);
   }
   from_agent_.remove(*pending);
+}
+
+// A line that cannot be read as a whole but begins as the answer to an open request of the agent's.
+void Edge::fail_broken_answer(const Beginning& beginning, Step& step) {
+  if (!beginning.is_answer()) return;
+  if (Pending* asked = from_agent_.by_wire_id(read_id(beginning.id, id_scratch_)))
+    fail_clients_answer(*asked, step);
 }
 
 // The agent waits for an answer that nobody will send again: it gets an error in its place.

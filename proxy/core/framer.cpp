@@ -11,8 +11,10 @@ namespace {
 
 constexpr std::string_view bom = "\xEF\xBB\xBF";
 constexpr std::size_t rest_first_bytes = 4 * limits::kib;
-constexpr std::size_t rest_kept_bytes = 256 * limits::kib;  // kept between frames
-constexpr std::size_t line_end_bytes = 2;                   // CR LF, beyond the text's limit
+constexpr std::size_t rest_usual_bytes = 256 * limits::kib;
+constexpr std::size_t rest_large_bytes = 4 * limits::mib;
+constexpr std::size_t rest_idle_max = 256;
+constexpr std::size_t line_end_bytes = 2;  // CR LF, beyond the text's limit
 
 bool is_blank(std::string_view text) noexcept {
   return text.find_first_not_of(" \t\r") == std::string_view::npos;
@@ -34,9 +36,12 @@ void Framer::Rest::append(std::string_view more) {
   used += more.size();
 }
 
+// Memory is kept while frames of its size keep coming, given back once they do not, and at once after a
+// giant.
 void Framer::Rest::clear() noexcept {
+  idle = used > rest_usual_bytes ? 0 : idle + 1;
   used = 0;
-  if (size <= rest_kept_bytes) return;
+  if (size <= rest_usual_bytes || (size <= rest_large_bytes && idle < rest_idle_max)) return;
   bytes.reset();
   size = 0;
 }

@@ -50,6 +50,7 @@ class Framer {
     std::unique_ptr<char[]> bytes;
     std::size_t size = 0;
     std::size_t used = 0;
+    std::size_t idle = 0;  // clears since it was last large
     std::string_view view() const noexcept { return {bytes.get(), used}; }
     void append(std::string_view more);
     void clear() noexcept;

@@ -22,7 +22,7 @@ constexpr bool is_edge(Phase from, Phase to) noexcept {
     case Phase::serving:
       return to == Phase::draining || to == Phase::closing || to == Phase::leaving || to == Phase::ending;
     case Phase::draining: return to == Phase::closing || to == Phase::leaving || to == Phase::ending;
-    case Phase::closing: return to == Phase::leaving || to == Phase::ending;
+    case Phase::closing: return to == Phase::ending;
     case Phase::leaving: return to == Phase::ending;
     case Phase::ending: return to == Phase::stranded || to == Phase::over;
     case Phase::stranded: return to == Phase::over;
@@ -133,7 +133,8 @@ void Relay::on_agent_stream_end(Step& step) {
   stdout_ended_ = true;
   edge_.finish_agent(step);
   if (phase_ == Phase::ending) return end_epoch_if_complete(step);
-  if (phase_ == Phase::serving || phase_ == Phase::draining || phase_ == Phase::closing) begin_leaving(step);
+  // While closing it was told to go, and has the grace for what it must still do without a stdout.
+  if (phase_ == Phase::serving || phase_ == Phase::draining) begin_leaving(step);
 }
 
 void Relay::on(const LinkBacklog& event, Step& step) {
@@ -227,8 +228,8 @@ void Relay::on(const DeadlineReached& /*event*/, Step& step) {
   phase_deadline_.reset();
   switch (phase_) {
     case Phase::draining: return begin_closing(step);
-    case Phase::closing: ended_by_keyhop_ = true; return end_agent(term_to_kill, step);
-    case Phase::leaving: return end_agent(term_to_kill, step);
+    case Phase::closing:
+    case Phase::leaving: ended_by_keyhop_ = true; return end_agent(term_to_kill, step);
     case Phase::starting:
     case Phase::serving:
     case Phase::ending:
@@ -238,6 +239,7 @@ void Relay::on(const DeadlineReached& /*event*/, Step& step) {
 }
 
 void Relay::begin_closing(Step& step) {
+  edge_.close_agent();  // its stdin ends here, though it may still answer
   set_phase(Phase::closing);
   phase_deadline_ = step.now + settings_.kill_grace;
   step.actions.add(CloseWriting{agent_link});
@@ -275,6 +277,7 @@ void Relay::end_epoch(Step& step) {
   const bool stays = !edge_.was_asked() && !expected;
   if (!stays) return exit(step);
   set_phase(Phase::stranded);
+  agent_backlog_ = 0;  // nobody will read it
   regulate_reading(step);
 }
 

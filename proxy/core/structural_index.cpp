@@ -13,8 +13,10 @@ static_assert(simdjson::SIMDJSON_VERSION_MAJOR == 3,
 namespace acp {
 namespace {
 
-constexpr std::size_t usual_bytes = 128 * limits::kib;  // kept between frames
-constexpr std::size_t depth_unused = 1;                 // only the later stages nest
+constexpr std::size_t usual_bytes = 128 * limits::kib;  // always kept
+constexpr std::size_t large_bytes = 4 * limits::mib;    // kept while texts of that size keep coming
+constexpr std::size_t idle_max = 256;
+constexpr std::size_t depth_unused = 1;  // only the later stages nest
 
 }  // namespace
 
@@ -27,7 +29,9 @@ bool StructuralIndex::reserve(std::size_t bytes) noexcept {
     return simdjson::get_active_implementation()->create_dom_parser_implementation(
                wanted, depth_unused, parser_) == simdjson::SUCCESS;
   }
-  const bool shrinks = parser_->capacity() > usual_bytes && bytes <= usual_bytes;
+  idle_ = bytes > usual_bytes ? 0 : idle_ + 1;
+  const bool shrinks = parser_->capacity() > usual_bytes && bytes <= usual_bytes &&
+                       (parser_->capacity() > large_bytes || idle_ > idle_max);
   if (parser_->capacity() >= bytes && !shrinks) return true;
   return parser_->set_capacity(wanted) == simdjson::SUCCESS;
 }

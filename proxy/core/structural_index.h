@@ -46,6 +46,7 @@ class StructuralIndex {
   std::unique_ptr<simdjson::internal::dom_parser_implementation> parser_;
   const std::uint32_t* positions_ = nullptr;
   std::uint32_t count_ = 0;
+  std::size_t idle_ = 0;  // texts since the last large one
 };
 
 }  // namespace acp
