@@ -1,0 +1,117 @@
+// keyhop: the options, then the loop.
+//
+// Everything that is decided is decided in proxy/core; this file only joins it with the system.
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <string>
+#include <string_view>
+#include <sys/random.h>
+#include <unistd.h>
+#include <variant>
+#include <vector>
+
+#include "proxy/core/relay.h"
+#include "proxy/shell/launcher.h"
+#include "proxy/shell/loop.h"
+#include "proxy/shell/options.h"
+#include "proxy/tools/rules.h"
+
+namespace {
+
+constexpr int exit_unavailable = 69;  // EX_UNAVAILABLE of sysexits
+constexpr int exit_internal = 70;     // EX_SOFTWARE
+
+// The relay as the shell calls it.
+class RelayCore final : public acp::shell::Core {
+ public:
+  explicit RelayCore(const acp::Settings& settings) : relay_(settings) {}
+  void start(acp::Instant now, acp::Actions& actions) override { relay_.start(now, actions); }
+  void step(const acp::Event& event, acp::Instant now, acp::Actions& actions) override {
+    relay_.step(event, now, actions);
+  }
+  std::optional<acp::Instant> next_deadline() const override { return relay_.next_deadline(); }
+
+ private:
+  acp::Relay relay_;
+};
+
+bool fill_random(void* place, std::size_t size) {
+  auto* next = static_cast<char*>(place);
+  while (size > 0) {
+    const ssize_t got = ::getrandom(next, size, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    next += got;
+    size -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+// What must differ from run to run; the core draws no randomness itself.
+bool make_unique(acp::Settings& settings) {
+  std::uint64_t run = 0;
+  if (!fill_random(settings.salt.data(), settings.salt.size()) || !fill_random(&run, sizeof run))
+    return false;
+  settings.id_prefix += fmt::format("-{:016x}-", run);
+  return true;
+}
+
+bool wants_colour(int descriptor) {
+  const char* refused = std::getenv("NO_COLOR");
+  return ::isatty(descriptor) == 1 && (refused == nullptr || *refused == '\0');
+}
+
+void print(std::FILE* stream, std::string_view text) { std::fwrite(text.data(), 1, text.size(), stream); }
+
+// On a terminal a person runs the agent's own interactive login with the configured command: keyhop is not
+// there.
+int become(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  std::vector<char*> variables;
+  for (const std::string& variable : environment) variables.push_back(const_cast<char*>(variable.c_str()));
+  variables.push_back(nullptr);
+  ::execvpe(words[0], words.data(), variables.data());
+  print(stderr, fmt::format("keyhop: cannot start {}: {}\n", command.front(), std::strerror(errno)));
+  return exit_unavailable;
+}
+
+int relay(acp::shell::Options& options) {
+  if (!make_unique(options.core)) {
+    print(stderr, "keyhop: the system gives no random bytes\n");
+    return exit_internal;
+  }
+  acp::shell::ShellSettings settings;
+  settings.command = options.agent;
+  settings.environment = acp::shell::agent_environment(environ);
+  settings.log = {options.log_level, options.log_format, options.log_file, wants_colour(STDERR_FILENO)};
+  settings.warnings = options.warnings;
+  RelayCore core(options.core);
+  acp::shell::Shell shell(core, std::move(settings));
+  return shell.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  acp::shell::fill_stdio();
+  const bool on_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
+  auto parsed = acp::shell::parse_options(argc, argv, environ, on_terminal);
+  if (const auto* stop = std::get_if<acp::shell::Stop>(&parsed)) {
+    print(stop->exit_status == 0 ? stdout : stderr, stop->text);
+    return stop->exit_status;
+  }
+  auto& options = std::get<acp::shell::Options>(parsed);
+  switch (options.command) {
+    case acp::shell::Command::rules:
+      return acp::tools::run_rules(options.methods, options.json, stdout, wants_colour(STDOUT_FILENO));
+    case acp::shell::Command::relay:
+      if (on_terminal) return become(options.agent, acp::shell::agent_environment(environ));
+      return relay(options);
+  }
+  return exit_internal;
+}

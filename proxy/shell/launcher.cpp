@@ -1,0 +1,114 @@
+#include "proxy/shell/launcher.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <signal.h>
+#include <string_view>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proxy/shell/options.h"
+#include "proxy/shell/watchdog.h"
+
+namespace acp::shell {
+namespace {
+
+// A pipe of which keyhop holds one end, non-blocking, and the agent the other.
+int make_pipe(bool agent_reads, Descriptor& ours, Descriptor& agents) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return errno;
+  ours = Descriptor(ends[agent_reads ? 1 : 0]);
+  agents = Descriptor(ends[agent_reads ? 0 : 1]);
+  return ::fcntl(ours.number(), F_SETFL, O_NONBLOCK) == 0 ? 0 : errno;
+}
+
+int make_control(Descriptor& ours, Descriptor& watchdogs) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return errno;
+  ours = Descriptor(ends[0]);
+  watchdogs = Descriptor(ends[1]);
+  return 0;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> result;
+  result.reserve(words.size() + 1);
+  for (const std::string& word : words) result.push_back(const_cast<char*>(word.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+// Forks; the child runs the watchdog and never returns. Signals stay blocked over the fork, so that no
+// handler of keyhop's runs in the child.
+int fork_watchdog(const WatchdogPlan& plan, Watchdog& watchdog) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = fork_plainly();
+  const int error = errno;
+  if (pid == 0) run_watchdog(plan);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return error;
+  watchdog.pid = pid;
+  return 0;
+}
+
+}  // namespace
+
+int launch(const Launch& order, Watchdog& watchdog, AgentEnds& ends) {
+  if (order.command.empty()) return ENOENT;
+  Descriptor input;
+  Descriptor output;
+  Descriptor errors;
+  Descriptor control;
+  if (const int error = make_pipe(true, ends.input, input); error != 0) return error;
+  if (const int error = make_pipe(false, ends.output, output); error != 0) return error;
+  if (const int error = make_pipe(false, ends.errors, errors); error != 0) return error;
+  if (const int error = make_control(watchdog.control, control); error != 0) return error;
+
+  const std::vector<char*> arguments = pointers(order.command);
+  const std::vector<char*> environment = pointers(order.environment);
+  WatchdogPlan plan;
+  plan.control = control.number();
+  plan.agent_stdio[0] = input.number();
+  plan.agent_stdio[1] = output.number();
+  plan.agent_stdio[2] = errors.number();
+  plan.arguments = arguments.data();
+  plan.environment = environment.data();
+  plan.orphan_grace = order.orphan_grace;
+  return fork_watchdog(plan, watchdog);
+}
+
+int launch_adopting(const Adoption& order, Watchdog& watchdog) {
+  Descriptor control;
+  if (const int error = make_control(watchdog.control, control); error != 0) return error;
+  WatchdogPlan plan;
+  plan.control = control.number();
+  plan.adopted_agent = order.agent;
+  plan.adopted_agent_started = order.agent_started;
+  plan.orphan_grace = order.orphan_grace;
+  return fork_watchdog(plan, watchdog);
+}
+
+std::vector<std::string> agent_environment(const char* const* environment) {
+  std::vector<std::string> result;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view variable(*environment);
+    if (!is_option_variable(variable.substr(0, variable.find('=')))) result.emplace_back(variable);
+  }
+  return result;
+}
+
+pid_t fork_plainly() noexcept { return ::_Fork(); }
+
+void reset_signals() noexcept {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &standard, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+}  // namespace acp::shell

@@ -1,0 +1,82 @@
+// Starting an agent so that its end is certain: keyhop forks a watchdog, the watchdog forks the agent.
+//
+// Invariant: the agent leads its own POSIX session, is the watchdog's child and is known to keyhop before it
+// executes. The watchdog has a session of its own, no stdio and no descriptor of keyhop's but its control
+// socket; it adopts every orphan of the agent's (it is a subreaper) and ends the epoch when told, or when the
+// control socket closes because keyhop died. Rules: design §9. Lifetime: a launched watchdog lives until it
+// reported `ended`; keyhop reaps it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "proxy/core/types.h"
+#include "proxy/shell/handle.h"
+
+namespace acp::shell {
+
+// What the watchdog calls itself in /proc (at most 15 bytes).
+inline constexpr char watchdog_name[] = "keyhop-watch";
+
+// Watchdog to keyhop, one datagram each, in this order; `forked` once, `started` or `start_failed` once.
+struct WatchdogReport {
+  enum class Kind : std::int32_t { forked, started, start_failed, exited, left_alone, ended };
+  Kind kind{};
+  std::int32_t pid = 0;       // forked, left_alone
+  std::int32_t value = 0;     // start_failed: errno; exited: as wait(2) gives it
+  char name[16] = {};         // left_alone
+  std::uint64_t started = 0;  // forked: the agent's start time, in ticks since boot
+};
+
+// Keyhop to watchdog: end everything; KILL after that time. The nearest of several orders holds.
+struct WatchdogOrder {
+  std::int64_t grace_ns = 0;
+};
+
+// keyhop's side of a running watchdog.
+struct Watchdog {
+  pid_t pid = 0;
+  Descriptor control;  // non-blocking SOCK_SEQPACKET
+};
+
+struct Launch {
+  std::vector<std::string> command;  // not empty; found as execvp(3) does, no shell
+  std::vector<std::string> environment;
+  Duration orphan_grace{};  // TERM to KILL where keyhop died without having ordered an end
+};
+
+// keyhop's ends of the agent's stdio: non-blocking. The agent's own ends block.
+struct AgentEnds {
+  Descriptor input;
+  Descriptor output;
+  Descriptor errors;
+};
+
+// Makes pipes and a watchdog that starts the command. 0 or an errno value; what became of the command itself
+// is reported over the control socket.
+int launch(const Launch& order, Watchdog& watchdog, AgentEnds& ends);
+
+// After a watchdog was killed: its children have come to the calling process, which must be a subreaper.
+// Makes a watchdog that guards and ends them; it reports left_alone and ended only, the caller reaps. 0 or an
+// errno value.
+struct Adoption {
+  pid_t agent = 0;
+  std::uint64_t agent_started = 0;
+  Duration orphan_grace{};
+};
+int launch_adopting(const Adoption& order, Watchdog& watchdog);
+
+// The environment as the agent gets it: without keyhop's own variables.
+std::vector<std::string> agent_environment(const char* const* environment);
+
+// fork(2) without the atfork handlers: libuv's closes descriptors by numbers that mean something else in a watchdog. For
+// single-threaded processes.
+pid_t fork_plainly() noexcept;
+
+// In a child between fork and exec: default dispositions and an empty mask, whatever keyhop ignored or
+// blocked.
+void reset_signals() noexcept;
+
+}  // namespace acp::shell

@@ -1,0 +1,206 @@
+#include "proxy/shell/process_tree.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string_view>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "proxy/shell/handle.h"
+#include "proxy/shell/launcher.h"
+
+namespace acp::shell {
+namespace {
+
+constexpr int depth_max = 4096;  // of a walk to the ancestors, in case the snapshot is torn
+
+// The n-th blank-separated field of `text`, from 0.
+std::string_view field(std::string_view text, int index) {
+  for (; index > 0; --index) {
+    const std::size_t blank = text.find(' ');
+    if (blank == std::string_view::npos) return {};
+    text.remove_prefix(blank + 1);
+  }
+  return text.substr(0, text.find(' '));
+}
+
+template <class Number>
+bool parse(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end != text.data();
+}
+
+}  // namespace
+
+bool parse_process_stat(const char* line, std::size_t size, ProcessInfo& info) {
+  const std::string_view text(line, size);
+  const std::size_t open = text.find('(');
+  const std::size_t close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return false;
+  if (close + 2 >= text.size()) return false;
+  // proc(5): after the name come state, ppid, pgrp, session, ...; num_threads is field 20, starttime
+  // field 22.
+  const std::string_view rest = text.substr(close + 2);
+  long threads = 0;
+  if (!parse(text.substr(0, open), info.pid) || !parse(field(rest, 1), info.parent) ||
+      !parse(field(rest, 3), info.session) || !parse(field(rest, 17), threads) ||
+      !parse(field(rest, 19), info.started)) {
+    return false;
+  }
+  // A process whose first thread ended is shown as a zombie while its other threads run.
+  const char state = rest.front();
+  info.alive = (state != 'Z' && state != 'X' && state != 'x') || threads > 1;
+  const std::string_view name = text.substr(open + 1, close - open - 1).substr(0, sizeof info.name - 1);
+  std::memset(info.name, 0, sizeof info.name);
+  std::memcpy(info.name, name.data(), name.size());
+  return true;
+}
+
+bool read_process(pid_t pid, ProcessInfo& info) {
+  char path[32];
+  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
+  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!file.open()) return false;
+  char line[1024];
+  const ssize_t size = ::read(file.number(), line, sizeof line);
+  return size > 0 && parse_process_stat(line, static_cast<std::size_t>(size), info);
+}
+
+bool read_processes(std::vector<ProcessInfo>& all) {
+  all.clear();
+  DIR* directory = ::opendir("/proc");
+  if (directory == nullptr) return false;
+  while (const dirent* entry = ::readdir(directory)) {
+    pid_t pid = 0;
+    if (!parse(entry->d_name, pid)) continue;
+    ProcessInfo info;
+    if (read_process(pid, info)) all.push_back(info);
+  }
+  ::closedir(directory);
+  std::sort(all.begin(), all.end(), [](const ProcessInfo& a, const ProcessInfo& b) { return a.pid < b.pid; });
+  return !all.empty();
+}
+
+bool signal_process(const ProcessInfo& process, int signal) {
+  // The descriptor names one process for good; only then is the start time compared.
+  const Descriptor file(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  if (!file.open() && errno == ESRCH) return false;
+  ProcessInfo present;
+  if (!read_process(process.pid, present) || present.started != process.started) {
+    errno = ESRCH;
+    return false;
+  }
+  if (!file.open()) return ::kill(process.pid, signal) == 0;  // a kernel before 5.3, or no descriptor left
+  return ::syscall(SYS_pidfd_send_signal, file.number(), signal, nullptr, 0) == 0;
+}
+
+const ProcessInfo* ProcessTree::find(const std::vector<ProcessInfo>& all, pid_t pid) const {
+  const auto place = std::lower_bound(
+      all.begin(), all.end(), pid, [](const ProcessInfo& info, pid_t wanted) { return info.pid < wanted; });
+  return place != all.end() && place->pid == pid ? &*place : nullptr;
+}
+
+bool ProcessTree::below_reaper(const std::vector<ProcessInfo>& all, const ProcessInfo& process) const {
+  if (find(all, roots_.reaper) == nullptr) return true;  // it died itself: where orphans went cannot be told
+  const ProcessInfo* at = &process;
+  for (int depth = 0; at != nullptr && depth < depth_max; ++depth) {
+    if (at->parent == roots_.reaper) return true;
+    at = find(all, at->parent);
+  }
+  return false;
+}
+
+bool ProcessTree::is_orphan(const ProcessInfo& process) const {
+  if (process.parent != roots_.reaper || process.pid == roots_.agent) return false;
+  if (!roots_.reaper_is_shared) return true;
+  return process.started >= roots_.agent_started && process.pid != ::getpid() &&
+         std::strcmp(process.name, watchdog_name) != 0;
+}
+
+bool ProcessTree::was_member(const ProcessInfo& process) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
+    return member.pid == process.pid && member.started == process.started;
+  });
+}
+
+bool ProcessTree::leads_here(pid_t session) const {
+  return std::find(sessions_.begin(), sessions_.end(), session) != sessions_.end();
+}
+
+// Belongs by itself, not through another member.
+bool ProcessTree::is_root(const std::vector<ProcessInfo>& all, const ProcessInfo& process) const {
+  if (was_member(process)) return true;
+  if (process.pid == roots_.agent) {
+    return roots_.agent_started == 0 || process.started == roots_.agent_started;
+  }
+  if (!agent_session_gone_ && process.session == roots_.agent) return below_reaper(all, process);
+  return is_orphan(process) && process.alive && process.session == process.pid;
+}
+
+// The kernel keeps the number of a session while it has a process; once it has none, the number may come
+// again.
+void ProcessTree::watch_agent_session(const std::vector<ProcessInfo>& all) {
+  const ProcessInfo* agent = find(all, roots_.agent);
+  if (agent != nullptr && roots_.agent_started != 0 && agent->started != roots_.agent_started) {
+    agent_session_gone_ = true;
+  }
+  const bool populated = std::any_of(
+      all.begin(), all.end(), [&](const ProcessInfo& process) { return process.session == roots_.agent; });
+  // Before its setsid() the agent is in no session of its own, but it is there.
+  if (!populated && agent == nullptr) agent_session_gone_ = true;
+}
+
+// To the descendants and sessions of members, until nothing is added.
+void ProcessTree::spread(const std::vector<ProcessInfo>& all) {
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (std::size_t index = 0; index < all.size(); ++index) {
+      const ProcessInfo& process = all[index];
+      if (belongs_[index] != 0) continue;
+      const ProcessInfo* parent = find(all, process.parent);
+      const bool child = parent != nullptr && belongs_[static_cast<std::size_t>(parent - all.data())] != 0;
+      const bool same_session = leads_here(process.session) && below_reaper(all, process);
+      if (!child && !same_session) continue;
+      belongs_[index] = 1;
+      grown = true;
+      if (process.session == process.pid) sessions_.push_back(process.pid);
+    }
+  }
+}
+
+void ProcessTree::update(const std::vector<ProcessInfo>& all) {
+  watch_agent_session(all);
+  // A session number of which nothing is left is forgotten.
+  std::erase_if(sessions_, [&](pid_t session) {
+    return std::none_of(all.begin(), all.end(),
+                        [&](const ProcessInfo& process) { return process.session == session; });
+  });
+  belongs_.assign(all.size(), 0);
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    if (!is_root(all, all[index])) continue;
+    belongs_[index] = 1;
+    if (all[index].session == all[index].pid && !leads_here(all[index].pid))
+      sessions_.push_back(all[index].pid);
+  }
+  spread(all);
+  members_.clear();
+  living_.clear();
+  daemons_.clear();
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    const ProcessInfo& process = all[index];
+    if (belongs_[index] != 0) {
+      members_.push_back({process.pid, process.started});
+      if (process.alive) living_.push_back(process);
+    } else if (process.alive && is_orphan(process)) {
+      daemons_.push_back(process);
+    }
+  }
+}
+
+}  // namespace acp::shell
