@@ -21,13 +21,6 @@ std::size_t string_end(std::string_view text, std::size_t from) noexcept {
   return std::string_view::npos;
 }
 
-bool is_string_token(std::string_view token) noexcept {
-  if (token.size() < 2 || token.front() != '"' || token.back() != '"') return false;
-  const std::string_view inside = token.substr(1, token.size() - 2);
-  const std::size_t first = inside.find('\\');
-  return first == std::string_view::npos || are_escapes_valid(inside, first);
-}
-
 // The complete value that begins at `from`, or an empty view.
 std::string_view value_at(std::string_view text, std::size_t from) noexcept {
   if (from >= text.size()) return {};
@@ -73,6 +66,7 @@ std::size_t balanced_end(std::string_view text, std::size_t from) noexcept {
 Beginning read_beginning(std::string_view text) {
   Beginning found;
   std::string scratch;
+  bool has_id = false;
   std::size_t at = text.find_first_not_of(blanks);
   if (at == std::string_view::npos || text[at] != '{') return found;
   do {
@@ -81,7 +75,7 @@ Beginning read_beginning(std::string_view text) {
     const std::size_t name_end = string_end(text, at);
     if (name_end == std::string_view::npos) return found;
     const std::string_view token = text.substr(at, name_end - at);
-    if (!is_string_token(token)) return found;
+    if (!is_json_string(token)) return found;
     const std::string name(decode_string(token, scratch));
     at = text.find_first_not_of(blanks, name_end);
     if (at == std::string_view::npos || text[at] != ':') return found;
@@ -91,9 +85,12 @@ Beginning read_beginning(std::string_view text) {
     const std::string_view value = value_at(text, at);
     if (value.empty()) return found;
     const bool scalar = value.front() != '{' && value.front() != '[';
-    const bool sound = value.front() != '"' || is_string_token(value);
-    if (name == "id" && scalar && sound) found.id = value;
-    if (name == "method" && is_string_token(value)) found.method = value;
+    const bool sound = value.front() != '"' || is_json_string(value);
+    if (name == "id") {
+      found.id = scalar && sound && !has_id ? value : std::string_view{};  // of two ids neither is certain
+      has_id = true;
+    }
+    if (name == "method" && is_json_string(value)) found.method = value;
     at = text.find_first_not_of(blanks, at + value.size());
   } while (at != std::string_view::npos && text[at] == ',');
   return found;

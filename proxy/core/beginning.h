@@ -10,7 +10,7 @@
 namespace acp {
 
 struct Beginning {
-  std::string_view id;               // raw token, or empty
+  std::string_view id;               // raw token, or empty; also empty if there were two
   std::string_view method;           // raw token, or empty
   bool has_result_or_error = false;  // at least the member's name was there
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <sodium.h>
 
 #include "proxy/core/invariant.h"
@@ -17,18 +18,36 @@ enum class Domain : std::uint8_t {
   string = 's',
   number = 'n',
   literal = 'l',
+  container = 'c',  // a print stands for it
   array = 'a',
   object = 'o',
   member = 'm',
-  late = 'x'
+  copy = 'd',  // a further member of the same name
+  late = 'x',  // members beyond those that can be sorted
 };
 
-class Hash {
+// a + b modulo 2^128, little endian.
+void add_to(Fingerprint& sum, const Fingerprint& more) noexcept {
+  unsigned carry = 0;
+  for (std::size_t i = 0; i < sum.bytes.size(); ++i) {
+    carry += static_cast<unsigned>(sum.bytes[i]) + more.bytes[i];
+    sum.bytes[i] = static_cast<std::uint8_t>(carry & 0xFF);
+    carry >>= 8;
+  }
+}
+
+}  // namespace
+
+class Fingerprinter::Hash {
  public:
   Hash(const Salt& salt, Domain domain) noexcept {
     crypto_generichash_init(&state_, salt.data(), salt.size(), sizeof(Fingerprint::bytes));
-    const auto tag = static_cast<std::uint8_t>(domain);
+    add(domain);
+  }
+  Hash& add(Domain domain) noexcept {
+    const auto tag = static_cast<unsigned char>(domain);
     crypto_generichash_update(&state_, &tag, 1);
+    return *this;
   }
   Hash& add(std::string_view bytes) noexcept {
     crypto_generichash_update(&state_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
@@ -57,19 +76,21 @@ class Hash {
   crypto_generichash_state state_;
 };
 
-// a + b modulo 2^128, little endian.
-void add_to(Fingerprint& sum, const Fingerprint& more) noexcept {
-  unsigned carry = 0;
-  for (std::size_t i = 0; i < sum.bytes.size(); ++i) {
-    carry += static_cast<unsigned>(sum.bytes[i]) + more.bytes[i];
-    sum.bytes[i] = static_cast<std::uint8_t>(carry & 0xFF);
-    carry >>= 8;
-  }
-}
+struct Fingerprinter::Open {
+  bool object;
+  std::uint64_t count = 0;
+  std::uint64_t name = 0;        // of the member whose value comes next
+  std::size_t first_member = 0;  // where this object's members begin in members_
+  std::uint64_t late = 0;        // members that came too late to be sorted
+  Hash elements;                 // array: its elements so far; object: its late members
+  Hash member;                   // object: the name of the member whose value comes next
+};
 
-}  // namespace
+Fingerprinter::Fingerprinter(const Salt& salt) noexcept : salt_(salt) {}
+Fingerprinter::~Fingerprinter() = default;
 
-// Folds a value from its leaves up while the grammar is walked.
+// Folds a value from its leaves up while the grammar is walked. A scalar costs one hash together with its
+// name.
 class Fingerprinter::Fold {
  public:
   explicit Fold(Fingerprinter& owner) noexcept : owner_(owner) {}
@@ -80,7 +101,10 @@ class Fingerprinter::Fold {
       left_out_depth_ = depth;
       return;
     }
-    owner_.open_.push_back({object, 0, {}, {}, owner_.members_.size()});
+    owner_.open_.push_back({.object = object,
+                            .first_member = owner_.members_.size(),
+                            .elements = Hash(owner_.salt_, object ? Domain::late : Domain::array),
+                            .member = Hash(owner_.salt_, Domain::member)});
   }
   void close(std::size_t /*end*/, std::size_t depth) noexcept {
     if (left_out()) {
@@ -90,15 +114,21 @@ class Fingerprinter::Fold {
       return;
     }
     const Fingerprint print = close_top();
-    take(print);
-  }
-  void key(std::string_view token, bool escaped, std::size_t depth) noexcept {
-    if (left_out()) return;
-    if (depth == 1) {
-      const std::string_view name = decode_string(token, owner_.scratch_);
-      leave_next_out_ = name == "idempotencyKey" || name == "_meta";
+    if (owner_.open_.empty()) {
+      result_ = print;
+    } else {
+      take([&](Hash& hash) { hash.add(Domain::container).add(print); });
     }
-    if (!leave_next_out_) owner_.open_.back().name = print_of_string(token, escaped);
+  }
+  void key(std::string_view token, bool /*escaped*/, std::size_t depth) noexcept {
+    if (left_out()) return;
+    const std::string_view name = decode_string(token, owner_.scratch_);
+    leave_next_out_ = depth == 1 && (name == "idempotencyKey" || name == "_meta");
+    if (leave_next_out_) return;
+    Open& top = owner_.open_.back();
+    top.name = std::hash<std::string_view>{}(name);
+    top.member = Hash(owner_.salt_, Domain::member);
+    top.member.add(std::uint64_t{name.size()}).add(name);
   }
   void value(std::string_view token, bool escaped, std::size_t /*depth*/) noexcept {
     if (left_out()) return;
@@ -106,70 +136,93 @@ class Fingerprinter::Fold {
       leave_next_out_ = false;
       return;
     }
-    take(token.front() == '"' ? print_of_string(token, escaped) : print_of_scalar(token));
+    if (owner_.open_.empty()) {
+      Hash hash(owner_.salt_, Domain::array);
+      add_scalar(hash, token, escaped);
+      result_ = hash.print();
+    } else {
+      take([&](Hash& hash) { add_scalar(hash, token, escaped); });
+    }
   }
   const Fingerprint& result() const noexcept { return result_; }
 
  private:
   bool left_out() const noexcept { return left_out_depth_ != 0; }
 
-  // Piece by piece: a string of 64 MiB is not copied to be decoded.
-  Fingerprint print_of_string(std::string_view token, bool escaped) noexcept {
-    Hash hash(owner_.salt_, Domain::string);
+  // A complete value goes into whatever it stands in.
+  template <class AddValue>
+  void take(AddValue add_value) noexcept {
+    Open& top = owner_.open_.back();
+    ++top.count;
+    if (!top.object) {
+      Hash hash(owner_.salt_, Domain::container);
+      add_value(hash);
+      top.elements.add(hash.print());
+      return;
+    }
+    add_value(top.member);
+    const Fingerprint print = top.member.print();
+    if (owner_.members_.size() < limits::fingerprint_members_max) {
+      owner_.members_.push_back({top.name, top.count, print});
+    } else {
+      ++top.late;
+      top.elements.add(print);
+    }
+  }
+
+  void add_scalar(Hash& hash, std::string_view token, bool escaped) noexcept {
+    const char first = token.front();
+    if (first == '"') {
+      add_string(hash.add(Domain::string), token, escaped);
+    } else if (first == 't' || first == 'f' || first == 'n') {
+      hash.add(Domain::literal).add(token);
+    } else {
+      hash.add(Domain::number).add(canonical_number(token, owner_.scratch_));
+    }
+  }
+
+  // Piece by piece: a string of 64 MiB is not copied to be decoded. It comes last in its hash, so its length
+  // is clear.
+  void add_string(Hash& hash, std::string_view token, bool escaped) noexcept {
     const std::string_view inside = token.substr(1, token.size() - 2);
-    if (!escaped) return hash.add(inside).print();
     std::size_t done = 0;
-    for (std::size_t at = find_backslash(inside, 0); at != std::string_view::npos;
-         at = find_backslash(inside, done)) {
+    std::size_t at = escaped ? find_backslash(inside, 0) : std::string_view::npos;
+    while (at != std::string_view::npos) {
       hash.add(inside.substr(done, at - done));
       owner_.scratch_.clear();
       done = decode_escape(inside, at, owner_.scratch_);
       hash.add(std::string_view(owner_.scratch_));
+      at = find_backslash(inside, done);
     }
-    return hash.add(inside.substr(done)).print();
-  }
-
-  Fingerprint print_of_scalar(std::string_view token) noexcept {
-    const char first = token.front();
-    const bool literal = first == 't' || first == 'f' || first == 'n';
-    Hash hash(owner_.salt_, literal ? Domain::literal : Domain::number);
-    return hash.add(literal ? token : canonical_number(token, owner_.scratch_)).print();
-  }
-
-  // A complete value goes into whatever it stands in.
-  void take(const Fingerprint& print) noexcept {
-    if (owner_.open_.empty()) {
-      result_ = print;
-      return;
-    }
-    Open& top = owner_.open_.back();
-    if (!top.object) {
-      top.chain = Hash(owner_.salt_, Domain::array).add(top.chain).add(print).print();
-    } else if (owner_.members_.size() < limits::fingerprint_members_max) {
-      owner_.members_.push_back({top.name, print, top.count});
-    } else {
-      top.chain = Hash(owner_.salt_, Domain::late).add(top.chain).add(top.name).add(print).print();
-    }
-    ++top.count;
+    hash.add(inside.substr(done));
   }
 
   Fingerprint close_top() noexcept {
-    const Open top = owner_.open_.back();
+    Open top = owner_.open_.back();
     owner_.open_.pop_back();
-    if (!top.object) return Hash(owner_.salt_, Domain::array).add(top.chain).add(top.count).print();
+    if (!top.object) return top.elements.add(top.count).print();
+    Hash object(owner_.salt_, Domain::object);
+    object.add(sum_members(top.first_member)).add(top.count);
+    if (top.late > 0) object.add(top.elements.print());
+    return object.print();
+  }
+
+  // The sum does not depend on their order; of members with one name the n-th counts as the n-th.
+  Fingerprint sum_members(std::size_t first_member) noexcept {
     auto& members = owner_.members_;
-    const auto first = members.begin() + static_cast<std::ptrdiff_t>(top.first_member);
-    std::sort(first, members.end(), [](const NamedValue& a, const NamedValue& b) {
-      return a.name.bytes != b.name.bytes ? a.name.bytes < b.name.bytes : a.position < b.position;
+    const auto first = members.begin() + static_cast<std::ptrdiff_t>(first_member);
+    std::sort(first, members.end(), [](const MemberPrint& a, const MemberPrint& b) {
+      return a.name != b.name ? a.name < b.name : a.position < b.position;
     });
     Fingerprint sum;
     std::uint64_t copy = 0;
     for (auto member = first; member != members.end(); ++member) {
       copy = member != first && (member - 1)->name == member->name ? copy + 1 : 0;
-      add_to(sum, Hash(owner_.salt_, Domain::member).add(member->name).add(copy).add(member->value).print());
+      add_to(sum, copy == 0 ? member->print
+                            : Hash(owner_.salt_, Domain::copy).add(copy).add(member->print).print());
     }
     members.erase(first, members.end());
-    return Hash(owner_.salt_, Domain::object).add(sum).add(top.chain).add(top.count).print();
+    return sum;
   }
 
   Fingerprinter& owner_;

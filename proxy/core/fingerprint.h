@@ -27,7 +27,10 @@ using Salt = std::array<std::uint8_t, 32>;
 
 class Fingerprinter {
  public:
-  explicit Fingerprinter(const Salt& salt) noexcept : salt_(salt) {}
+  explicit Fingerprinter(const Salt& salt) noexcept;
+  ~Fingerprinter();
+  Fingerprinter(const Fingerprinter&) = delete;
+  Fingerprinter& operator=(const Fingerprinter&) = delete;
 
   // `params`: one checked JSON value with limits::padding_bytes readable behind it. An empty view (no params)
   // has a print too.
@@ -35,23 +38,19 @@ class Fingerprinter {
 
  private:
   class Fold;
-  struct Open {
-    bool object;
-    std::uint64_t count;
-    Fingerprint chain;  // array: all elements so far; object: the members that came too late to be sorted
-    Fingerprint name;   // of the member whose value comes next
-    std::size_t first_member;  // where this object's members begin in members_
-  };
-  struct NamedValue {
-    Fingerprint name;
-    Fingerprint value;
-    std::uint64_t position;
+  class Hash;
+  // A container that is still open.
+  struct Open;
+  struct MemberPrint {
+    std::uint64_t name;      // of the member: equal names are found by it
+    std::uint64_t position;  // in its object
+    Fingerprint print;       // of name and value
   };
 
   Salt salt_;
   StructuralIndex index_;
   std::vector<Open> open_;
-  std::vector<NamedValue> members_;
+  std::vector<MemberPrint> members_;
   std::string scratch_;
 };
 

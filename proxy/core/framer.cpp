@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "proxy/core/invariant.h"
 #include "proxy/core/limits.h"
@@ -14,10 +15,14 @@ constexpr std::size_t rest_first_bytes = 4 * limits::kib;
 constexpr std::size_t rest_usual_bytes = 256 * limits::kib;
 constexpr std::size_t rest_large_bytes = 4 * limits::mib;
 constexpr std::size_t rest_idle_max = 256;
-constexpr std::size_t line_end_bytes = 2;  // CR LF, beyond the text's limit
+constexpr std::size_t dropped_bytes_max = 4;  // BOM and CR do not count for the limit
 
 bool is_blank(std::string_view text) noexcept {
   return text.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+std::string_view without_bom(std::string_view text) noexcept {
+  return text.starts_with(bom) ? text.substr(bom.size()) : text;
 }
 
 }  // namespace
@@ -46,6 +51,11 @@ void Framer::Rest::clear() noexcept {
   size = 0;
 }
 
+// `text` without its BOM. As much of it as is there at every split of the stream.
+Frame Framer::show_beginning(std::string_view text) const noexcept {
+  return {FrameKind::oversize, text.substr(0, std::min(limits::frame_beginning_bytes, frame_bytes_max_)), {}};
+}
+
 void Framer::feed(std::string_view bytes) {
   INVARIANT(input_.empty());
   shown_.clear();
@@ -71,10 +81,15 @@ std::optional<Frame> Framer::next() {
     }
     if (auto frame = to_frame(whole.substr(0, whole.size() - 1))) return frame;
   }
-  if (!skipping_ && !input_.empty()) rest_.append(input_);
-  input_ = {};
-  if (rest_.used <= frame_bytes_max_ + line_end_bytes) return std::nullopt;
-  return show_rest_beginning();
+  const std::string_view begun = std::exchange(input_, {});
+  if (skipping_ || begun.empty()) return std::nullopt;
+  // A frame over the limit is shown as soon as that is known; the rest of it is skipped as it comes.
+  skipping_ = rest_.used + begun.size() > frame_bytes_max_ + dropped_bytes_max;
+  if (skipping_ && rest_.used == 0) return show_beginning(without_bom(begun));  // shown_ may still be in use
+  rest_.append(begun);
+  if (!skipping_) return std::nullopt;
+  std::swap(rest_, shown_);
+  return show_beginning(without_bom(shown_.view()));
 }
 
 std::optional<Frame> Framer::finish() {
@@ -87,21 +102,13 @@ std::optional<Frame> Framer::finish() {
   return frame;
 }
 
-// A frame over the limit is shown as soon as that is known; the rest of it is skipped as it comes.
-Frame Framer::show_rest_beginning() {
-  skipping_ = true;
-  std::swap(rest_, shown_);
-  rest_.clear();
-  return {FrameKind::oversize, shown_.view().substr(0, limits::frame_beginning_bytes), {}};
-}
-
 std::optional<Frame> Framer::to_frame(std::string_view text) const noexcept {
-  if (text.starts_with(bom)) text.remove_prefix(bom.size());
+  text = without_bom(text);
   const bool carriage_return = !text.empty() && text.back() == '\r';
   if (carriage_return) text.remove_suffix(1);
+  // Before the look for blanks: of a line that is read in pieces the end is not known yet.
+  if (text.size() > frame_bytes_max_) return show_beginning(text);
   if (is_blank(text)) return std::nullopt;
-  if (text.size() > frame_bytes_max_)
-    return Frame{FrameKind::oversize, text.substr(0, limits::frame_beginning_bytes), {}};
   const std::string_view line =
       carriage_return ? std::string_view{} : std::string_view{text.data(), text.size() + 1};
   return Frame{FrameKind::whole, text, line};

@@ -58,7 +58,7 @@ class Framer {
 
   // `text` is followed by its LF in memory. Nothing if it is blank.
   std::optional<Frame> to_frame(std::string_view text) const noexcept;
-  Frame show_rest_beginning();
+  Frame show_beginning(std::string_view text) const noexcept;
 
   std::size_t frame_bytes_max_;
   std::string_view input_;

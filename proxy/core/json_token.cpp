@@ -1,5 +1,6 @@
 #include "proxy/core/json_token.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace acp {
@@ -125,6 +126,19 @@ bool is_json_literal(std::string_view token) noexcept {
   return token == "true" || token == "false" || token == "null";
 }
 
+bool is_json_string(std::string_view token) noexcept {
+  if (token.size() < 2 || token.front() != '"' || token.back() != '"') return false;
+  const std::string_view inside = token.substr(1, token.size() - 2);
+  for (std::size_t at = 0; at < inside.size();) {
+    const char c = inside[at];
+    const std::size_t length = utf8_length(inside, at);
+    if (length == 0 || c == '"' || (static_cast<unsigned char>(c) < 0x20)) return false;
+    at += c == '\\' ? 2 : length;  // what is escaped is looked at below
+  }
+  const std::size_t first = find_backslash(inside, 0);
+  return first == std::string_view::npos || are_escapes_valid(inside, first);
+}
+
 std::size_t find_backslash(std::string_view text, std::size_t from) noexcept {
   constexpr std::size_t swar_bytes_max = 96;
   if (text.size() - from > swar_bytes_max) {
@@ -193,6 +207,7 @@ std::size_t count_code_points(std::string_view decoded) noexcept {
 
 std::string_view canonical_number(std::string_view token, std::string& scratch) {
   constexpr std::size_t plain_digits_max = 40;
+  constexpr std::size_t exponent_digits_max = 12;
   const bool negative = token.front() == '-';
   const std::size_t mark = token.find_first_of(".eE");
   if (mark == std::string_view::npos) return token == "-0" ? std::string_view("0") : token;
@@ -213,8 +228,12 @@ std::string_view canonical_number(std::string_view token, std::string& scratch) 
     std::string_view power = token.substr(at + 1);
     const bool minus = power.front() == '-';
     if (minus || power.front() == '+') power.remove_prefix(1);
+    power.remove_prefix(std::min(power.find_first_not_of('0'), power.size()));
+    // Beyond any use: such a number is compared as it is written.
+    const bool zero = digits.find_first_not_of('0') == std::string::npos;
+    if (power.size() > exponent_digits_max) return zero ? std::string_view("0") : token;
     long long value = 0;
-    for (const char c : power) value = value > 1'000'000'000'000LL ? value : value * 10 + (c - '0');
+    for (const char c : power) value = value * 10 + (c - '0');
     exponent += minus ? -value : value;
   }
   const std::size_t lead = digits.find_first_not_of('0');

@@ -17,6 +17,10 @@ bool is_json_number(std::string_view token) noexcept;
 // `true`, `false` or `null`, the whole token.
 bool is_json_literal(std::string_view token) noexcept;
 
+// A string with its quotes, the whole token, as a peer may be shown it: escapes that JSON knows, no raw
+// control character, UTF-8. For text that no scan has checked.
+bool is_json_string(std::string_view token) noexcept;
+
 // The first backslash at or after `from`, or npos. Reads ahead of the end into the padding.
 std::size_t find_backslash(std::string_view text, std::size_t from) noexcept;
 // Every escape in a string's inside (quotes cut off) is one that JSON knows; `first` is the position of the

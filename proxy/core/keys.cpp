@@ -1,6 +1,8 @@
 #include "proxy/core/keys.h"
 
+#include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "proxy/core/invariant.h"
 #include "proxy/core/limits.h"
@@ -91,13 +93,23 @@ void KeyTable::remove_settled_of(std::uint32_t session) noexcept {
 
 void KeyTable::mask_keys(std::string& text) const {
   constexpr std::string_view mask = "[key]";
+  // All places first, in the text as it came: a key may be part of another, or of the mask.
+  std::vector<bool> secret(text.size());
+  bool any = false;
   for (const KeyRow& row : rows_) {
     if (row.row == Pending::no_row) continue;
-    for (std::size_t at = text.find(row.key); at != std::string::npos;
-         at = text.find(row.key, at + mask.size())) {
-      text.replace(at, row.key.size(), mask);
+    for (std::size_t at = text.find(row.key); at != std::string::npos; at = text.find(row.key, at + 1)) {
+      std::fill_n(secret.begin() + static_cast<std::ptrdiff_t>(at), row.key.size(), true);
+      any = true;
     }
   }
+  if (!any) return;
+  std::string masked;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (!secret[at]) masked.push_back(text[at]);
+    if (secret[at] && (at == 0 || !secret[at - 1])) masked += mask;
+  }
+  text = std::move(masked);
 }
 
 }  // namespace acp

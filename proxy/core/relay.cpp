@@ -102,6 +102,8 @@ void Relay::on(const LinkEnded& event, Step& step) {
   if (!write_side) return on_agent_stream_end(step);
   // It reads no more. What it still says counts; its exit usually follows.
   edge_.close_agent();
+  agent_backlog_ = 0;
+  regulate_reading(step);
   if (phase_ == Phase::serving || phase_ == Phase::draining) begin_leaving(step);
 }
 
@@ -143,12 +145,13 @@ void Relay::on(const LinkBacklog& event, Step& step) {
   regulate_reading(step);
 }
 
-// Whoever fills a queue is not read until it has drained (design §4.8). A peer is also not read when our own
-// answers to it pile up. The two directions are independent, so that two full pipes are no deadlock.
+// Whoever fills a queue is not read until it has drained (design §4.8). The two directions are independent, so
+// that two full pipes are no deadlock: what waits for a peer keeps that peer from being read only where it is
+// more than the other side can have sent (the limit and one frame), hence made of our own answers.
 void Relay::regulate_reading(Step& step) {
-  const auto wants_pause = [](bool paused, std::size_t across, std::size_t back) {
+  const std::size_t back_limit = limits::backlog_bytes_hard + settings_.frame_bytes_max;
+  const auto wants_pause = [&](bool paused, std::size_t across, std::size_t back) {
     const std::size_t across_limit = paused ? limits::backlog_bytes_low : limits::backlog_bytes_high;
-    const std::size_t back_limit = paused ? limits::backlog_bytes_high : limits::backlog_bytes_hard;
     return across > across_limit || back > back_limit;
   };
   const auto apply = [&](LinkId link, bool& paused, bool pause) {
@@ -194,6 +197,8 @@ void Relay::on(const AgentEnded& /*event*/, Step& step) {
   agent_ended_ = true;
   edge_.close_agent();
   if (phase_ != Phase::ending) set_phase(Phase::ending);
+  agent_backlog_ = 0;  // nobody will read it, and its last words must be read
+  regulate_reading(step);
   if (!stdout_ended_) step.actions.add(FinishReading{agent_link});
   end_epoch_if_complete(step);
 }
@@ -277,7 +282,6 @@ void Relay::end_epoch(Step& step) {
   const bool stays = !edge_.was_asked() && !expected;
   if (!stays) return exit(step);
   set_phase(Phase::stranded);
-  agent_backlog_ = 0;  // nobody will read it
   regulate_reading(step);
 }
 

@@ -4,16 +4,21 @@
 // held, whatever comes. Lifetime: one for each epoch.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <string>
 #include <string_view>
 
+#include "proxy/core/limits.h"
+
 namespace acp {
 
 class StderrTail {
  public:
-  explicit StderrTail(std::size_t lines_max) noexcept : lines_max_(lines_max) {}
+  // `lines_max`: 0 (nothing is kept) to limits::stderr_tail_lines_max; more counts as that.
+  explicit StderrTail(std::size_t lines_max) noexcept
+      : lines_max_(std::min(lines_max, limits::stderr_tail_lines_max)) {}
 
   void add(std::string_view bytes);
   // The lines held, oldest first, joined by LF; terminal control sequences are cut out.
