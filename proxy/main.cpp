@@ -75,6 +75,7 @@ int become(const std::vector<std::string>& command, const std::vector<std::strin
   std::vector<char*> variables;
   for (const std::string& variable : environment) variables.push_back(const_cast<char*>(variable.c_str()));
   variables.push_back(nullptr);
+  acp::shell::reset_signals();
   ::execvpe(words[0], words.data(), variables.data());
   print(stderr, fmt::format("keyhop: cannot start {}: {}\n", command.front(), std::strerror(errno)));
   return exit_unavailable;

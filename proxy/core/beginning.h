@@ -14,6 +14,8 @@ struct Beginning {
   std::string_view method;           // raw token, or empty
   bool has_result_or_error = false;  // at least the member's name was there
 
+  // It began as a JSON-RPC message of some kind.
+  bool is_message() const noexcept { return !id.empty() || !method.empty() || has_result_or_error; }
   // An answer: an id and a result or error, no method.
   bool is_answer() const noexcept { return !id.empty() && method.empty() && has_result_or_error; }
 };

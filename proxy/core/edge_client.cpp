@@ -66,8 +66,9 @@ void Edge::on_client_frame(const Frame& frame, Step& step) {
       return;  // an answer is never answered
     }
     // Where nesting is the only fault, the members before it can still be read.
-    return refuse(deep && !beginning.method.empty() ? beginning.id : std::string_view{}, refusal.code,
-                  refusal.reason, refusal.message, step);
+    const bool certain = deep && !beginning.method.empty() && read_id(beginning.id, id_scratch_).usable();
+    return refuse(certain ? beginning.id : std::string_view{}, refusal.code, refusal.reason, refusal.message,
+                  step);
   }
   switch (envelope_.shape()) {
     case Shape::response: return on_client_answer(frame, step);

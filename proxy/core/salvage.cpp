@@ -21,7 +21,11 @@ std::optional<Salvage::Piece> Salvage::next(Envelope& envelope) {
     if (end == std::string_view::npos) continue;
     const std::string_view text = line_.substr(at, end - at);
     scanner_.scan(text, envelope);
-    if (envelope.fault != FrameFault::none) continue;
+    if (envelope.fault != FrameFault::none) {
+      // One broken message: what stands whole inside it was never meant to stand alone.
+      if (read_beginning(text).is_message()) at = end - 1;
+      continue;
+    }
     if (!envelope.has(Slot::jsonrpc) || envelope.shape() == Shape::nothing) {
       at = end - 1;  // JSON of another kind: what it quotes inside is not meant for the client
       continue;

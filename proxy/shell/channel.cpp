@@ -46,15 +46,17 @@ Descriptor open_anew(int number, Channel::Direction direction) {
 }  // namespace
 
 Channel::Channel(uv_loop_t* loop, Direction direction, Callbacks callbacks)
-    : loop_(loop), direction_(direction), callbacks_(std::move(callbacks)) {}
+    : loop_(loop), direction_(direction), callbacks_(std::move(callbacks)) {
+  idle_.open(this, [&](uv_idle_t* idle) { return uv_idle_init(loop_, idle); });
+}
 
 int Channel::open_inherited(int number) {
   INVARIANT(!is_open());
-  struct stat status;
-  if (::fstat(number, &status) != 0) return errno;
   inherited_ = true;
   inherited_number_ = number;
   number_ = number;
+  struct stat status;
+  if (::fstat(number, &status) != 0) return errno;
   if (S_ISSOCK(status.st_mode)) {
     access_ = Access::socket;
     return watch(true);
@@ -75,40 +77,36 @@ int Channel::open_inherited(int number) {
 
 int Channel::open_own(Descriptor descriptor) {
   INVARIANT(!is_open());
-  const int flags = ::fcntl(descriptor.number(), F_GETFL);
-  if (flags < 0 || ::fcntl(descriptor.number(), F_SETFL, flags | O_NONBLOCK) != 0) return errno;
   own_ = std::move(descriptor);
   number_ = own_.number();
+  const int flags = ::fcntl(number_, F_GETFL);
+  if (flags < 0 || ::fcntl(number_, F_SETFL, flags | O_NONBLOCK) != 0) return errno;
   access_ = Access::own;
   return watch(false);
 }
 
 int Channel::watch(bool through_set) {
-  if (const int error = watch_always_ready(); error != 0) return error;
-  int polled = number_;
-  if (through_set) {
-    set_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
-    if (!set_.open()) return errno;
-    epoll_event none{};
-    if (::epoll_ctl(set_.number(), EPOLL_CTL_ADD, number_, &none) != 0) {
-      const int error = errno;
-      set_.reset();
-      if (error != EPERM) return error;
-      access_ = Access::direct;
-      return 0;
-    }
-    polled = set_.number();
-  }
-  const int status = poll_.open(this, [&](uv_poll_t* poll) { return uv_poll_init(loop_, poll, polled); });
-  if (status == UV_EPERM) {
-    access_ = Access::direct;
-    return 0;
-  }
-  return -status;
+  const int error = through_set ? watch_through_set() : watch_number(number_);
+  if (error == 0) return 0;
+  // Always ready: that is right for what cannot be polled, and lets the owner tell any other error.
+  access_ = Access::direct;
+  return error == EPERM ? 0 : error;
 }
 
-int Channel::watch_always_ready() {
-  return -idle_.open(this, [&](uv_idle_t* idle) { return uv_idle_init(loop_, idle); });
+int Channel::watch_through_set() {
+  set_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  if (!set_.open()) return errno;
+  epoll_event none{};
+  if (::epoll_ctl(set_.number(), EPOLL_CTL_ADD, number_, &none) != 0) {
+    const int error = errno;
+    set_.reset();
+    return error;
+  }
+  return watch_number(set_.number());
+}
+
+int Channel::watch_number(int number) {
+  return -poll_.open(this, [&](uv_poll_t* poll) { return uv_poll_init(loop_, poll, number); });
 }
 
 long Channel::read(char* buffer, std::size_t size) {

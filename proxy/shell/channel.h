@@ -57,7 +57,8 @@ class Channel {
   enum class Access : std::uint8_t { own, socket, shared, direct };
 
   int watch(bool through_set);
-  int watch_always_ready();
+  int watch_through_set();
+  int watch_number(int number);
   long read_shared(char* buffer, std::size_t size);
   long write_shared(const iovec* parts, int count);
   short poll_now(short events) const;

@@ -85,8 +85,15 @@ int launch_adopting(const Adoption& order, Watchdog& watchdog) {
   if (const int error = make_control(watchdog.control, control); error != 0) return error;
   WatchdogPlan plan;
   plan.control = control.number();
+  ProcessTree tree({.agent = order.agent,
+                    .agent_started = order.agent_started,
+                    .reaper = ::getpid(),
+                    .reaper_is_shared = true,
+                    .former_reaper = order.killed_watchdog});
+  std::vector<ProcessInfo> all;
+  if (read_processes(all)) tree.update(all);
   plan.adopted_agent = order.agent;
-  plan.adopted_agent_started = order.agent_started;
+  plan.adopted_tree = &tree;
   plan.orphan_grace = order.orphan_grace;
   return fork_watchdog(plan, watchdog);
 }

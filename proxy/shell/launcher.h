@@ -63,6 +63,7 @@ int launch(const Launch& order, Watchdog& watchdog, AgentEnds& ends);
 // errno value.
 struct Adoption {
   pid_t agent = 0;
+  pid_t killed_watchdog = 0;
   std::uint64_t agent_started = 0;
   Duration orphan_grace{};
 };
@@ -71,8 +72,8 @@ int launch_adopting(const Adoption& order, Watchdog& watchdog);
 // The environment as the agent gets it: without keyhop's own variables.
 std::vector<std::string> agent_environment(const char* const* environment);
 
-// fork(2) without the atfork handlers: libuv's closes descriptors by numbers that mean something else in a watchdog. For
-// single-threaded processes.
+// fork(2) without the atfork handlers: libuv's closes descriptors by numbers that mean something else in a
+// watchdog. For single-threaded processes.
 pid_t fork_plainly() noexcept;
 
 // In a child between fork and exec: default dispositions and an empty mask, whatever keyhop ignored or

@@ -157,7 +157,7 @@ void AgentProcess::on_watchdog_lost() {
   }
   on_started();
   callbacks_.warning("the watchdog of the agent was killed; another one takes over");
-  const Adoption order{agent_, agent_started_, orphan_grace_};
+  const Adoption order{agent_, watchdog_.pid, agent_started_, orphan_grace_};
   int error = launch_adopting(order, watchdog_);
   if (error == 0) {
     watchdogs_.push_back(watchdog_.pid);

@@ -30,6 +30,9 @@ std::string_view field(std::string_view text, int index) {
   return text.substr(0, text.find(' '));
 }
 
+// A leader that is a zombie is gone: what is left in its session, and is no descendant, is a daemon.
+bool leads(const ProcessInfo& process) { return process.alive && process.session == process.pid; }
+
 template <class Number>
 bool parse(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -107,7 +110,9 @@ const ProcessInfo* ProcessTree::find(const std::vector<ProcessInfo>& all, pid_t 
 }
 
 bool ProcessTree::below_reaper(const std::vector<ProcessInfo>& all, const ProcessInfo& process) const {
-  if (find(all, roots_.reaper) == nullptr) return true;  // it died itself: where orphans went cannot be told
+  // It died itself (its parent may reap it late): where orphans went cannot be told.
+  const ProcessInfo* reaper = find(all, roots_.reaper);
+  if (reaper == nullptr || !reaper->alive) return true;
   const ProcessInfo* at = &process;
   for (int depth = 0; at != nullptr && depth < depth_max; ++depth) {
     if (at->parent == roots_.reaper) return true;
@@ -117,7 +122,9 @@ bool ProcessTree::below_reaper(const std::vector<ProcessInfo>& all, const Proces
 }
 
 bool ProcessTree::is_orphan(const ProcessInfo& process) const {
-  if (process.parent != roots_.reaper || process.pid == roots_.agent) return false;
+  if (process.pid == roots_.agent) return false;
+  if (roots_.former_reaper != 0 && process.parent == roots_.former_reaper) return true;
+  if (process.parent != roots_.reaper) return false;
   if (!roots_.reaper_is_shared) return true;
   return process.started >= roots_.agent_started && process.pid != ::getpid() &&
          std::strcmp(process.name, watchdog_name) != 0;
@@ -140,7 +147,7 @@ bool ProcessTree::is_root(const std::vector<ProcessInfo>& all, const ProcessInfo
     return roots_.agent_started == 0 || process.started == roots_.agent_started;
   }
   if (!agent_session_gone_ && process.session == roots_.agent) return below_reaper(all, process);
-  return is_orphan(process) && process.alive && process.session == process.pid;
+  return is_orphan(process) && leads(process);
 }
 
 // The kernel keeps the number of a session while it has a process; once it has none, the number may come
@@ -169,7 +176,7 @@ void ProcessTree::spread(const std::vector<ProcessInfo>& all) {
       if (!child && !same_session) continue;
       belongs_[index] = 1;
       grown = true;
-      if (process.session == process.pid) sessions_.push_back(process.pid);
+      if (leads(process)) sessions_.push_back(process.pid);
     }
   }
 }

@@ -42,6 +42,8 @@ class ProcessTree {
     // Other things than this epoch's are children of the reaper too (after a watchdog was killed, keyhop is
     // the reaper): only what started after the agent and is no watchdog counts.
     bool reaper_is_shared = false;
+    // The watchdog that was killed: its end can be seen before its orphans have gone to the reaper.
+    pid_t former_reaper = 0;
   };
 
   explicit ProcessTree(const Roots& roots) : roots_(roots) {}

@@ -30,6 +30,9 @@ constexpr int scan_ms_max = 20;
 // A process that survives KILL that long hangs in the kernel and dies when it can; waiting longer helps
 // nobody.
 constexpr Duration kill_patience = std::chrono::seconds(30);
+// An adopting watchdog is not the parent of what it guards and hears of nothing: it looks for itself. (The
+// first watchdog was killed from outside; no other case wakes up while nothing happens.)
+constexpr int adopted_look_ms = 250;
 constexpr std::size_t left_alone_reports_max = 64;
 constexpr int exit_could_not_execute = 127;
 
@@ -112,6 +115,7 @@ class WatchdogProcess {
   bool start_agent();
   void start_failed(int error) { report({WatchdogReport::Kind::start_failed, 0, error, {}, 0}); }
   void make_tree();
+  void look();
   void wait();
   void read_gate();
   void read_control();
@@ -186,25 +190,31 @@ bool WatchdogProcess::start_agent() {
 }
 
 void WatchdogProcess::make_tree() {
+  if (plan_.adopted_tree != nullptr) {
+    tree_.emplace(*plan_.adopted_tree);
+    return;
+  }
   ProcessTree::Roots roots;
   roots.agent = agent_;
-  if (plan_.adopted_agent != 0) {
-    roots.agent_started = plan_.adopted_agent_started;
-    roots.reaper = ::getppid();
-    roots.reaper_is_shared = true;
-  } else {
-    ProcessInfo info;
-    if (read_process(agent_, info)) roots.agent_started = info.started;
-    roots.reaper = ::getpid();
-  }
+  ProcessInfo info;
+  if (read_process(agent_, info)) roots.agent_started = info.started;
+  roots.reaper = ::getpid();
   tree_.emplace(roots);
+}
+
+// Who belongs now belongs for good, also once keyhop has died and its orphans have gone to somebody else.
+void WatchdogProcess::look() {
+  if (read_processes(all_)) tree_->update(all_);
 }
 
 void WatchdogProcess::wait() {
   // poll() skips negative numbers.
   pollfd asked[] = {
       {control_.number(), POLLIN, 0}, {children_.number(), POLLIN, 0}, {gate_.number(), POLLIN, 0}};
-  if (::poll(asked, 3, kill_at_ ? scan_ms_ : -1) < 0) return;
+  const int idle_ms = plan_.adopted_agent != 0 ? adopted_look_ms : -1;
+  const int ready = ::poll(asked, 3, kill_at_ ? scan_ms_ : idle_ms);
+  if (ready < 0) return;
+  if (ready == 0 && !kill_at_) look();
   if (asked[2].revents != 0) read_gate();
   if (asked[1].revents != 0) {
     signalfd_siginfo seen[8];
@@ -306,7 +316,9 @@ void WatchdogProcess::press() {
       continue;
     }
     const bool asked = std::any_of(asked_.begin(), asked_.end(), [&](const ProcessInfo& other) {
-      return other.pid == process.pid && other.started == process.started;
+      // One that has a new name executed another program since, maybe before it could act on its TERM.
+      return other.pid == process.pid && other.started == process.started &&
+             std::strcmp(other.name, process.name) == 0;
     });
     if (asked) continue;
     asked_.push_back(process);

@@ -1,15 +1,16 @@
 // The watchdog process: starts one agent, adopts its orphans, ends them all.
 //
-// Invariant: it only waits (no timers while nothing is being ended), reads no agent output, and exits as soon
-// as nothing of its epoch lives and either keyhop ordered the end or the agent could not be started. It does
-// not end because of a signal (KILL excepted). Lifetime: run_watchdog() is called in a fresh child of a
-// single-threaded keyhop with all signals blocked.
+// Invariant: it only waits (no timers while nothing is being ended; an adopting one looks around), reads no
+// agent output, and exits as soon as nothing of its epoch lives and either keyhop ordered the end or the
+// agent could not be started. It does not end because of a signal (KILL excepted). Lifetime: run_watchdog()
+// is called in a fresh child of a single-threaded keyhop with all signals blocked.
 #pragma once
 
 #include <cstdint>
 #include <sys/types.h>
 
 #include "proxy/core/types.h"
+#include "proxy/shell/process_tree.h"
 
 namespace acp::shell {
 
@@ -21,7 +22,8 @@ struct WatchdogPlan {
   char* const* environment = nullptr;
   // Or one that came to keyhop when its watchdog was killed.
   pid_t adopted_agent = 0;
-  std::uint64_t adopted_agent_started = 0;
+  // What belonged to it when this was planned: keyhop may be killed before the new watchdog can look.
+  const ProcessTree* adopted_tree = nullptr;
   Duration orphan_grace{};
 };
 

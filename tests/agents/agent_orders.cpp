@@ -199,7 +199,8 @@ void Agent::permission_answered(LiveSession& session, const Json& result) {
 void Agent::ask_elicitation(LiveSession& session) {
   if (session.turn->prompt.ids.empty()) return;
   ask(session, "elicitation/create",
-      R"({"mode":"form","message":"What name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}},"requestId":)" +
+      R"({"mode":"form","message":"What name?",)"
+      R"("requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}},"requestId":)" +
           session.turn->prompt.ids.front() + "}");
   session.turn->blocked = Turn::Blocked::until_peer;
 }

@@ -50,7 +50,8 @@ std::string random_key() {
   for (std::size_t i = 0; i < sizeof bytes; ++i) {
     char digits[3];
     std::snprintf(digits, sizeof digits, "%02x", bytes[i]);
-    key += (i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "") + std::string(digits);
+    if (i == 4 || i == 6 || i == 8 || i == 10) key.push_back('-');
+    key += digits;
   }
   return key;
 }

@@ -15,7 +15,10 @@ Story::Story() {
 }
 
 std::string Story::painted(const char* colour, const std::string& text) const {
-  return colours_ ? std::string("\x1b[") + colour + "m" + text + "\x1b[0m" : text;
+  if (!colours_) return text;
+  std::string sequence = "\x1b[";
+  sequence.append(colour).append("m").append(text).append("\x1b[0m");
+  return sequence;
 }
 
 std::string Story::elapsed() const {
@@ -30,7 +33,10 @@ void Story::line(const std::string& text) const {
   std::fflush(stdout);
 }
 
-void Story::title(const std::string& text) { line("\n" + painted("1", text)); }
+void Story::title(const std::string& text) {
+  line({});
+  line(painted("1", text));
+}
 void Story::text(const std::string& text) { line("  " + text); }
 void Story::sent(const std::string& text) { line(painted("2", elapsed()) + painted("36", "  --> ") + text); }
 void Story::received(const std::string& text) {

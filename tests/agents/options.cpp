@@ -165,7 +165,7 @@ const char* help_text() {
   return R"(keyhop-test-agent: an ACP agent (v1 and v2, stdio) with a durable history and faults on order
 
 HISTORY
-  --history DIR          session-ID.jsonl, acted.jsonl (every effect), epochs.jsonl, pids, orders.jsonl, faults
+  --history DIR          session-ID.jsonl, acted.jsonl (every effect), pids, epochs.jsonl; without: memory
   --no-sync              no fsync: survives kill -9, not a power cut
   --wire FILE            every line as it came ('<') and as it was completely sent ('>')
 
@@ -199,13 +199,13 @@ DIFFICULT CHARACTER
   --leave-open METHOD[@TIMES][/EPOCH]             acts, answers only a cancel (-32800)
 
 FAULTS    --fault POINT[:METHOD]@COUNT[/EPOCH]=ACTION, repeatable; /EPOCH: from that start of the agent on
-  POINT     start, input (COUNT bytes read), read (frame read, not acted on), acted, insert (before), inserted,
+  POINT     start, input (COUNT bytes read), read (a frame, not acted on), acted, insert (before), inserted,
             answer (before its first byte), answered, write (any frame, before), written, output (COUNT bytes)
   ACTION    exit CODE, kill [KILL|TERM|SEGV|ABRT|NUMBER], stall, close_stdout, close_stdin
   --fault-once, --fault-times N    each fault strikes that often over all processes with this history
 
 ORDERS    in the text of a prompt, as [order words]; run in order, after the insertion unless said otherwise.
-  [early ORDER]          before the insertion.   Marked 1: once per session, text and history, [die! …] always
+  [early ORDER]          before the insertion.  Marked 1: once per session, text and history; [die! …] always
   [die POINT [ACTION]]   1, kill KILL. POINT: before_insert after_insert before_answer after_answer now
   [die mid_answer N [ACTION]]                    1, after N bytes of the answer
   [exit CODE] [stall]    1. stall: the process neither reads nor writes any more
