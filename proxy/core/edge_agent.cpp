@@ -1,5 +1,6 @@
 // Agent to client: messages go on, what is no message goes to stderr, and no open request is left without its
 // answer.
+#include <algorithm>
 #include <array>
 #include <fmt/format.h>
 
@@ -187,7 +188,8 @@ void Edge::salvage_agent_line(const Frame& frame, Step& step) {
       continue;
     }
     // Cut off in the middle by the agent's end: its requests get the answer that tells of it.
-    const Beginning beginning = unterminated ? Beginning{} : read_beginning(piece->text);
+    const std::size_t brace = std::min(piece->text.find('{'), piece->text.size());
+    const Beginning beginning = unterminated ? Beginning{} : read_beginning(piece->text.substr(brace));
     Pending* pending =
         beginning.is_answer() ? from_client_.by_wire_id(read_id(beginning.id, id_scratch_)) : nullptr;
     if (pending != nullptr) {

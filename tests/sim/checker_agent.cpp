@@ -162,6 +162,7 @@ void Checker::silence() {
 // Nothing of the agent lives, and all that it said was read: what is open gets its one answer now.
 void Checker::epoch_over() {
   settled_ = true;
+  keys_before_ = known_keys();  // the last line may have ended some
   for (std::size_t which = 0; which < requests_.size(); ++which) {
     Request& request = requests_[which];
     if (!request.alive || request.state == State::waiting) continue;

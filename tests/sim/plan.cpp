@@ -20,7 +20,7 @@ Plan::Plan(Prng& random) {
   rarely(Kind::signals, 20);
   rarely(Kind::downgrade, 20);
   version = random.chance(30) ? 1 : 2;
-  steps = 30 + random.below(130);
+  steps = 20 + random.below(100);
   backlog_scale = has(Kind::slow_readers) ? 2048 : 1;
   if (has(Kind::forward_keys)) settings.keys = KeyMode::forward;
   if (has(Kind::oversize) || has(Kind::unreadable)) settings.frame_bytes_max = limits::frame_bytes_min;

@@ -101,7 +101,6 @@ class World {
   bool client_backlog_stale_ = false;
   bool agent_backlog_stale_ = false;
 
-  bool started_ = false;
   bool client_open_ = true;   // its stream
   bool client_done_ = false;  // its end was told
   bool client_cut_ = false;   // its last line

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <poll.h>
 #include <stdlib.h>
+#include <sstream>
 #include <string>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -79,7 +80,9 @@ inline void write_all(int number, std::string_view bytes) {
 
 inline std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
 }
 
 // Whether a process runs (a zombie does not).

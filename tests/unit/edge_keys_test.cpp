@@ -351,7 +351,7 @@ TEST_CASE("a fork inherits no keys and takes none away", "[edge][keys]") {
   CHECK(talk.take_client() == Lines{result_line("10", R"({"messageId":"m1"})")});
 }
 
-TEST_CASE("--rule: a method made keyed joins, and the guard leaves it alone", "[edge][keys]") {
+TEST_CASE("rule: a method made keyed joins, and the guard leaves it alone", "[edge][keys]") {
   Settings settings;
   settings.rules.push_back({"_vendor/run", rules::RetryClass::keyed});
   settings.rules.push_back({"session/prompt", rules::RetryClass::duplicating});
