@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "proxy/core/actions.h"
 #include "proxy/core/beginning.h"
+#include "proxy/core/capabilities.h"
 #include "proxy/core/envelope.h"
 #include "proxy/core/fingerprint.h"
 #include "proxy/core/framer.h"
@@ -36,9 +38,19 @@ struct Step {
 
 // Can a request be written to the agent now?
 enum class AgentReach : std::uint8_t {
-  open,    // yes
-  ending,  // its epoch is being ended: requests wait for the end's facts, then they are answered
-  gone,    // it has ended: requests are answered at once
+  open,       // yes
+  lost,       // its epoch is being ended and another follows: frames wait
+  restoring,  // that one runs: frames wait until what they need is rebuilt
+  ending,     // its epoch is being ended for good: requests wait for the end's facts
+  gone,       // it has ended and none follows now: requests are answered at once
+};
+
+// How far the present epoch is rebuilt.
+enum class EpochState : std::uint8_t {
+  initializing,  // keyhop's own initialize is on its way
+  restoring,     // its answer came, sessions are being rebuilt
+  ready,
+  failed,  // it cannot take over: its initialize was refused, or it speaks another version
 };
 
 // What happened, in numbers (SIGUSR1 prints them).
@@ -52,6 +64,7 @@ struct Counters {
   std::uint64_t dropped = 0;     // answers nobody asked for, cancels of nothing
   std::uint64_t joined = 0;      // duplicates that got the answer of a pending request
   std::uint64_t remembered = 0;  // duplicates answered from memory
+  std::uint64_t sent_again = 0;  // requests that a restart cost one try
 };
 
 class Edge {
@@ -65,11 +78,27 @@ class Edge {
   void finish_client(Step& step);
   void finish_agent(Step& step);
 
-  // The agent's epoch is ending: nothing more is written to it.
-  void close_agent() noexcept { reach_ = AgentReach::ending; }
+  // The agent's epoch is ending: nothing more is written to it. What the client sends waits for another, or for the facts.
+  void close_agent(bool another_follows) noexcept { reach_ = another_follows ? AgentReach::lost : AgentReach::ending; }
   // It has ended: every open request of the client's is settled, every open request of the agent's is
   // cancelled.
   void settle_lost(const AgentEnd& end, Step& step);
+
+  // ---- a restart (edge_restore.cpp) ----
+  // The epoch is over and another will follow: what was sent is lost, what the agent asked the client is cancelled.
+  void lose_epoch(const AgentEnd& end, Step& step);
+  // The new epoch can be written to: its initialize goes first, then the sessions, then what is owed.
+  void begin_restore(LinkId agent, Step& step);
+  EpochState epoch_state() const noexcept { return epoch_state_; }
+  // Why it failed, for a person.
+  const std::string& restore_failure() const noexcept { return restore_failure_; }
+  std::size_t held_bytes() const noexcept { return held_bytes_; }
+  // When the next restore runs out of time, and what is done then.
+  std::optional<Instant> restore_deadline() const noexcept;
+  void check_restores(Step& step);
+  // Something came on the agent's stderr: it is alive (re-arms the initialize).
+  void note_stderr(Instant now) noexcept { last_sign_of_life_ = now; }
+
   // The client reads no more: nobody is owed an answer.
   void lose_client() noexcept { client_gone_ = true; }
 
@@ -147,6 +176,18 @@ class Edge {
   // edge_settle.cpp: answers and their effects
   void answer_all(Pending& pending, const Frame& frame, Step& step);
   void fail_all(Pending& pending, const OwnError& error, Step& step);
+  // `answer(id_token)` for the request and everyone who waits beside it, in order; all of them leave the table.
+  template <class Answer>
+  void answer_each(Pending& pending, Answer answer) {
+    answer(std::string_view(pending.sender_id));
+    for (std::uint32_t row = pending.next_waiter; row != Pending::no_row;) {
+      Pending& waiter = from_client_.at(row);
+      row = waiter.next_waiter;
+      answer(std::string_view(waiter.sender_id));
+      remove_request(waiter);
+    }
+    remove_request(pending);
+  }
   void take_effect(const Pending& pending);
   void settle_one(Pending& pending, const AgentEnd& end, Step& step);
   void fail_silent_prompts(std::uint32_t session, Step& step);
@@ -154,6 +195,56 @@ class Edge {
   void cancel_open_agent_requests(Step& step);
   void remove_request(Pending& pending) noexcept;
   bool has_progress(const Pending& pending) noexcept;
+
+  // edge_restore.cpp: a new epoch is told what the old one knew
+  enum class OwnKind : std::uint8_t { initialize, restore, set_value };
+  struct OwnRequest {
+    OwnKind kind;
+    std::uint32_t session;
+    std::string id;     // raw token
+    bool late = false;  // its time is over; a success still counts
+  };
+  Instant due_at(const OwnRequest& own) const noexcept;
+  void send_own(OwnKind kind, std::uint32_t session, std::string_view method, std::string_view params, Step& step);
+  bool take_own_answer(const IdView& id, Step& step);
+  void on_initialized(Step& step);
+  void on_initialize_refused(Step& step);
+  void fail_restore(std::string reason, Step& step);
+  void restore_session(std::uint32_t session, Step& step);
+  void on_session_restored(std::uint32_t session, Step& step);
+  void on_session_refused(std::uint32_t session, std::string_view reason, Step& step);
+  void set_next_value(std::uint32_t session, Step& step);
+  void on_value_answered(std::uint32_t session, bool success, Step& step);
+  void finish_session(std::uint32_t session, Restore state, Step& step);
+  void finish_epoch_if_restored(Step& step);
+  void restore_after_login(Step& step);
+  bool try_restore_again(std::uint32_t session, Step& step);
+  bool hides(std::uint32_t session) const;
+  void report_update(std::uint32_t session);
+  void note_replay(std::uint32_t session);
+  void learn_values(const Pending& pending);
+  void learn_session(const Pending& pending, std::uint32_t session);
+  void learn_initialize(const Pending& pending);
+  void note_newer_change(const Pending& pending);
+
+  // edge_hold.cpp: frames that wait, and what becomes of lost requests
+  struct Held {
+    std::uint32_t session;
+    std::uint32_t pending;  // row of from_client_, or no_row for a notification
+    std::string frame;
+  };
+  bool is_ready(std::uint32_t session) const;
+  void hold(const Frame& frame, std::uint32_t session, Pending* pending);
+  void store(Pending& pending, const Frame& frame);
+  void release(Step& step);
+  void settle_ready(Step& step);
+  void settle_lost_one(Pending& pending, Step& step);
+  void send_stored(Pending& pending, std::string_view frame, Step& step);
+  void release_one(Held& held, Step& step);
+  void cancel_held_prompts(std::uint32_t session, Step& step);
+  void answer_cancelled(Pending& pending, Step& step);
+  rules::Loss loss_of(const Pending& pending, bool restarts) const;
+  Frame padded_copy(std::string_view text, Step& step);
 
   // Sending, with or without a span replaced.
   void pass_on(LinkId link, const Frame& frame, Step& step);
@@ -180,6 +271,7 @@ class Edge {
   Framer agent_framer_;
   EnvelopeScanner scanner_;
   Envelope envelope_;  // of the frame at hand
+  Envelope stored_;    // of a stored frame that is looked at beside it
   Fingerprinter fingerprinter_;
   std::vector<rules::MethodFacts> overrides_;  // --rule
 
@@ -190,6 +282,19 @@ class Edge {
   Counters counters_;
 
   AgentReach reach_ = AgentReach::open;
+  EpochState epoch_state_ = EpochState::ready;
+  bool later_epoch_ = false;  // the agent's ids are re-mapped from now on
+  std::vector<OwnRequest> own_;
+  std::deque<Held> held_;
+  std::size_t held_bytes_ = 0;
+  std::size_t stored_bytes_ = 0;
+  std::string initialize_params_;        // of the last initialize that succeeded; raw
+  std::string initialize_capabilities_;  // what the agent answered; raw
+  RestoreWays ways_;                     // v1
+  std::size_t open_replays_ = 0;  // the client's session/load and session/resume that are not answered
+  std::uint32_t repeated_initialize_ = Pending::no_row;  // it goes to the new epoch as its first
+  std::string restore_failure_;
+  Instant last_sign_of_life_{};
   rules::Version version_ = rules::Version::unknown;  // what the agent's initialize answer fixed
   rules::Version asked_ = rules::Version::unknown;    // what the client asked for, until then
   bool client_gone_ = false;

@@ -10,41 +10,69 @@ namespace {
 
 constexpr std::size_t depth_of_interest = 3;  // root, params/result/error, error.data
 
+Slot root_slot(std::string_view name) noexcept {
+  switch (name.size()) {
+    case 2: return name == "id" ? Slot::id : Slot::other;
+    case 5: return name == "error" ? Slot::error : Slot::other;
+    case 6:
+      if (name == "params") return Slot::params;
+      if (name == "method") return Slot::method;
+      return name == "result" ? Slot::result : Slot::other;
+    case 7: return name == "jsonrpc" ? Slot::jsonrpc : Slot::other;
+    default: return Slot::other;
+  }
+}
+
+Slot params_slot(std::string_view name) noexcept {
+  switch (name.size()) {
+    case 3: return name == "cwd" ? Slot::params_cwd : Slot::other;
+    case 4: return name == "type" ? Slot::params_type : Slot::other;
+    case 5: return name == "value" ? Slot::params_value : name == "_meta" ? Slot::params_meta : Slot::other;
+    case 6: return name == "update" ? Slot::params_update : name == "modeId" ? Slot::params_mode_id : Slot::other;
+    case 8: return name == "configId" ? Slot::params_config_id : Slot::other;
+    case 9:
+      if (name == "sessionId") return Slot::params_session_id;
+      return name == "requestId" ? Slot::params_request_id : Slot::other;
+    case 10:
+      if (name == "mcpServers") return Slot::params_mcp_servers;
+      return name == "replayFrom" ? Slot::params_replay_from : Slot::other;
+    case 12: return name == "systemPrompt" ? Slot::params_system_prompt : Slot::other;
+    case 14: return name == "idempotencyKey" ? Slot::params_idempotency_key : Slot::other;
+    case 15: return name == "protocolVersion" ? Slot::params_protocol_version : Slot::other;
+    case 21: return name == "additionalDirectories" ? Slot::params_additional_directories : Slot::other;
+    default: return Slot::other;
+  }
+}
+
+Slot result_slot(std::string_view name) noexcept {
+  if (name == "sessionId") return Slot::result_session_id;
+  if (name == "messageId") return Slot::result_message_id;
+  if (name == "modes") return Slot::result_modes;
+  if (name == "configOptions") return Slot::result_config_options;
+  if (name == "capabilities" || name == "agentCapabilities") return Slot::result_capabilities;
+  return name == "protocolVersion" ? Slot::result_protocol_version : Slot::other;
+}
+
+Slot update_slot(std::string_view name) noexcept {
+  if (name == "sessionUpdate") return Slot::update_kind;
+  if (name == "currentModeId") return Slot::update_current_mode_id;
+  return name == "configOptions" ? Slot::update_config_options : Slot::other;
+}
+
 // The member `name` of the container that stands in `parent`.
 Slot child_slot(Slot parent, std::string_view name) noexcept {
   switch (parent) {
-    case Slot::root:
-      switch (name.size()) {
-        case 2: return name == "id" ? Slot::id : Slot::other;
-        case 5: return name == "error" ? Slot::error : Slot::other;
-        case 6:
-          return name == "method"   ? Slot::method
-                 : name == "params" ? Slot::params
-                 : name == "result" ? Slot::result
-                                    : Slot::other;
-        case 7: return name == "jsonrpc" ? Slot::jsonrpc : Slot::other;
-        default: return Slot::other;
-      }
-    case Slot::params:
-      switch (name.size()) {
-        case 9:
-          return name == "sessionId"   ? Slot::params_session_id
-                 : name == "requestId" ? Slot::params_request_id
-                                       : Slot::other;
-        case 14: return name == "idempotencyKey" ? Slot::params_idempotency_key : Slot::other;
-        case 15: return name == "protocolVersion" ? Slot::params_protocol_version : Slot::other;
-        default: return Slot::other;
-      }
-    case Slot::result:
-      if (name == "sessionId") return Slot::result_session_id;
-      if (name == "messageId") return Slot::result_message_id;
-      return name == "protocolVersion" ? Slot::result_protocol_version : Slot::other;
+    case Slot::root: return root_slot(name);
+    case Slot::params: return params_slot(name);
+    case Slot::params_update: return update_slot(name);
+    case Slot::result: return result_slot(name);
+    case Slot::result_modes: return name == "currentModeId" ? Slot::result_current_mode_id : Slot::other;
     case Slot::error:
-      return name == "code" ? Slot::error_code : name == "data" ? Slot::error_data : Slot::other;
+      if (name == "data") return Slot::error_data;
+      return name == "code" ? Slot::error_code : Slot::other;
     case Slot::error_data:
-      return name == "source"    ? Slot::error_data_source
-             : name == "outcome" ? Slot::error_data_outcome
-                                 : Slot::other;
+      if (name == "source") return Slot::error_data_source;
+      return name == "outcome" ? Slot::error_data_outcome : Slot::other;
     default: return Slot::other;
   }
 }

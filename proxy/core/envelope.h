@@ -27,9 +27,27 @@ enum class Slot : std::uint8_t {
   params_idempotency_key,
   params_request_id,
   params_protocol_version,
+  params_cwd,  // the five that rebuild a session
+  params_mcp_servers,
+  params_additional_directories,
+  params_system_prompt,
+  params_meta,
+  params_replay_from,
+  params_mode_id,  // set_mode, set_config_option
+  params_config_id,
+  params_value,
+  params_type,
+  params_update,
+  update_kind,  // params.update.sessionUpdate
+  update_current_mode_id,
+  update_config_options,
   result_session_id,
   result_message_id,
   result_protocol_version,
+  result_capabilities,
+  result_modes,
+  result_current_mode_id,  // result.modes.currentModeId
+  result_config_options,
   error_code,
   error_data,
   error_data_source,

@@ -34,12 +34,17 @@ inline constexpr std::size_t backlog_bytes_hard =
     8 * mib;  // at which the peer itself is not read: its requests make our answers
 inline constexpr std::size_t stderr_backlog_bytes_max = 1 * mib;  // then lines are dropped and counted
 
+// What is kept for another try.
+inline constexpr std::size_t stored_bytes_max = 256 * mib;  // frames of open requests; beyond that a lost one fails
+inline constexpr std::size_t held_bytes_max = 8 * mib;      // frames that wait for a restore; then the client is not read
+
 // Tables.
 inline constexpr std::size_t pending_max = 1 << 17;      // open requests in one direction, waiters included
 inline constexpr std::size_t key_rows_max = 1 << 20;     // keyed prompts remembered in memory
 inline constexpr std::size_t sessions_max = 1 << 16;     // sessions whose state is tracked
 inline constexpr std::size_t key_code_points_max = 255;  // RFD: a string of 1 to 255 characters
 inline constexpr std::size_t session_id_bytes_max = 4 * kib;  // longer ones are relayed, not tracked
+inline constexpr std::size_t session_values_max = 256;  // modes and config options of one session
 
 inline constexpr std::size_t fingerprint_members_max =
     1 << 18;  // object members compared without regard to order, at once

@@ -43,6 +43,7 @@ void append_error(std::string& out, std::string_view id_token, const OwnError& e
   if (!error.session_id_token.empty())
     fmt::format_to(std::back_inserter(out), ",\"sessionId\":{}", error.session_id_token);
   if (error.agent != nullptr) append_agent(out, *error.agent);
+  if (!error.agent_error.empty()) fmt::format_to(std::back_inserter(out), ",\"agentError\":{}", error.agent_error);
   out += "}}}\n";
 }
 

@@ -37,6 +37,7 @@ struct OwnError {
   rules::Outcome outcome = rules::Outcome::none;
   std::optional<bool> progress = {};       // updates of the session came while the request was open
   const AgentEnd* agent = nullptr;         // whose end is the cause
+  std::string_view agent_error = {};       // raw JSON: what the agent said to the restore
   std::string_view session_id_token = {};  // raw token; for -32002
 };
 

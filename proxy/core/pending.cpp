@@ -4,6 +4,11 @@
 #include "proxy/core/limits.h"
 
 namespace acp {
+namespace {
+
+constexpr std::size_t stored_bytes_kept = 4 * limits::kib;  // in a free row
+
+}  // namespace
 
 bool PendingTable::full() const noexcept { return count_ >= limits::pending_max; }
 
@@ -50,7 +55,10 @@ void PendingTable::remove(Pending& pending) noexcept {
   std::string wire_id = std::move(pending.wire_id);
   sender_id.clear();
   wire_id.clear();
+  std::string stored = std::move(pending.stored);
+  stored.clear();
   pending = Pending{};
+  if (stored.capacity() <= stored_bytes_kept) pending.stored = std::move(stored);
   pending.sender_id = std::move(sender_id);
   pending.wire_id = std::move(wire_id);
   free_.push_back(row);

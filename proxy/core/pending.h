@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "proxy/core/id_index.h"
+#include "proxy/core/limits.h"
 #include "proxy/core/request_id.h"
 #include "proxy/core/types.h"
 #include "rules/methods.h"
@@ -26,6 +27,8 @@ enum class PendingState : std::uint8_t {
   cancelling,  // it has, and was asked to cancel it
   waiting,     // never sent: a duplicate that gets the answer of `first`
   held,        // not sent yet: there is nobody to send it to
+  lost,        // the receiver had it and is no more; to be settled by its verdict
+  lost_cancelling,  // the same, and it had been asked to cancel it (or is asked now)
   abandoned,   // the sender got its error; a late answer is dropped
 };
 
@@ -42,7 +45,14 @@ struct Pending {
   std::uint32_t first = no_row;        // waiting: the request that was sent
   std::uint32_t next_waiter = no_row;  // list of waiters, in order of arrival
   std::uint32_t last_waiter = no_row;
-  std::uint8_t protocol_version_asked = 0;  // initialize only
+
+  bool newer_change_answered = false;  // a later request that changes the same thing was answered
+  bool replay_shown = false;           // the client saw part of the replay that this one asked for
+  // The frame as the sender wrote it, limits::padding_bytes behind it; empty if it is never sent again.
+  std::string stored;
+  std::string_view stored_text() const noexcept {
+    return std::string_view(stored).substr(0, stored.size() - (stored.empty() ? 0 : limits::padding_bytes));
+  }
 
   // Where it stands in its table; for PendingTable only.
   std::uint32_t row = no_row;

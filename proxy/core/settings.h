@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proxy/core/limits.h"
+#include "proxy/core/restart_budget.h"
 #include "proxy/core/types.h"
 #include "rules/methods.h"
 #include "rules/retry.h"
@@ -31,6 +32,9 @@ struct Settings {
   Duration drain = std::chrono::seconds(5);
   Duration kill_grace = std::chrono::seconds(4);
   std::optional<Duration> silence_timeout;
+  bool restarts = true;  // --restart
+  RestartLimit restart_limit;
+  Duration restore_timeout = std::chrono::seconds(120);
   std::size_t stderr_tail_lines = 5;
   std::array<std::uint8_t, 32>
       salt{};  // keys the fingerprints; random per run, injected so that the core stays deterministic

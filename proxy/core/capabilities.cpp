@@ -1,0 +1,63 @@
+#include "proxy/core/capabilities.h"
+
+#include <simdjson.h>
+
+namespace acp {
+namespace {
+
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+bool says_yes(const element& value) noexcept {
+  bool flag = true;
+  if (value.is_null()) return false;
+  return value.get_bool().get(flag) != simdjson::SUCCESS || flag;
+}
+
+void compare(const object& before, const object& now, const std::string& path, std::string& missing) {
+  for (const auto member : before) {
+    if (!says_yes(member.value)) continue;
+    const std::string name = path.empty() ? std::string(member.key) : path + "." + std::string(member.key);
+    element other;
+    if (now.at_key(member.key).get(other) != simdjson::SUCCESS || !says_yes(other)) {
+      if (!missing.empty()) missing += ", ";
+      missing += name;
+      continue;
+    }
+    object inner_before;
+    object inner_now;
+    if (member.value.get_object().get(inner_before) == simdjson::SUCCESS && other.get_object().get(inner_now) == simdjson::SUCCESS) {
+      compare(inner_before, inner_now, name, missing);  // as deep as the frame's checked nesting
+    }
+  }
+}
+
+}  // namespace
+
+RestoreWays restore_ways_v1(std::string_view agent_capabilities) {
+  RestoreWays ways;
+  simdjson::dom::parser parser;
+  object all;
+  if (parser.parse(agent_capabilities.data(), agent_capabilities.size()).get_object().get(all) != simdjson::SUCCESS) return ways;
+  element found;
+  ways.load = all.at_key("loadSession").get(found) == simdjson::SUCCESS && says_yes(found);
+  object sessions;
+  if (all.at_key("sessionCapabilities").get_object().get(sessions) == simdjson::SUCCESS) {
+    ways.resume = sessions.at_key("resume").get(found) == simdjson::SUCCESS && says_yes(found);
+  }
+  return ways;
+}
+
+std::string missing_capabilities(std::string_view before, std::string_view now) {
+  std::string missing;
+  simdjson::dom::parser parser_before;
+  simdjson::dom::parser parser_now;
+  object all_before;
+  object all_now;
+  if (parser_before.parse(before.data(), before.size()).get_object().get(all_before) != simdjson::SUCCESS) return missing;
+  if (parser_now.parse(now.data(), now.size()).get_object().get(all_now) != simdjson::SUCCESS) return "all of them";
+  compare(all_before, all_now, {}, missing);
+  return missing;
+}
+
+}  // namespace acp

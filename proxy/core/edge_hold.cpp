@@ -1,0 +1,229 @@
+// Frames that wait for a restore, and what becomes of requests whose agent went away (design §7.6).
+#include <fmt/format.h>
+
+#include <array>
+
+#include "proxy/core/edge.h"
+#include "proxy/core/invariant.h"
+#include "proxy/core/json_token.h"
+#include "proxy/core/limits.h"
+
+namespace acp {
+namespace {
+
+using rules::MethodId;
+
+// May a loss ever send it again? Else its bytes need not be kept.
+bool is_sent_again(const rules::MethodFacts& facts) noexcept {
+  switch (facts.retry_class) {
+    case rules::RetryClass::idempotent:
+    case rules::RetryClass::keyed:
+    case rules::RetryClass::duplicating: return true;
+    case rules::RetryClass::not_retried: return facts.id == MethodId::initialize;
+    case rules::RetryClass::mcp_defined:
+    case rules::RetryClass::as_carried: return false;
+  }
+  return false;
+}
+
+// What a session that could not be restored cannot do (design §7.2).
+bool needs_active_session(const rules::MethodFacts& facts) noexcept {
+  return facts.effect == rules::SessionEffect::prompts || facts.effect == rules::SessionEffect::sets;
+}
+
+}  // namespace
+
+// Nothing of its session's restore is outstanding; without a session, the epoch's initialize.
+bool Edge::is_ready(std::uint32_t session) const {
+  if (epoch_state_ == EpochState::initializing || epoch_state_ == EpochState::failed) return false;
+  if (session == SessionTable::none) return true;
+  switch (sessions_.at(session).restore) {
+    case Restore::due:
+    case Restore::asked:
+    case Restore::setting: return false;
+    case Restore::none:
+    case Restore::done:
+    case Restore::refused:
+    case Restore::refused_for_good:
+    case Restore::needs_login: return true;
+  }
+  return true;
+}
+
+void Edge::hold(const Frame& frame, std::uint32_t session, Pending* pending) {
+  held_.push_back({session, pending == nullptr ? Pending::no_row : pending->row, std::string(frame.text)});
+  held_bytes_ += frame.text.size();
+  if (pending != nullptr) pending->state = PendingState::held;
+}
+
+// Keeps a request's bytes for a second try.
+void Edge::store(Pending& pending, const Frame& frame) {
+  if (!settings_.restarts || !is_sent_again(*pending.facts)) return;
+  if (stored_bytes_ + frame.text.size() > limits::stored_bytes_max) return;
+  pending.stored.assign(frame.text).append(limits::padding_bytes, ' ');
+  stored_bytes_ += pending.stored.size();
+}
+
+// A frame in memory that outlives the step, as the scanner wants it.
+Frame Edge::padded_copy(std::string_view text, Step& step) {
+  std::string bytes;
+  bytes.reserve(text.size() + 1 + limits::padding_bytes);
+  bytes.append(text).push_back('\n');
+  bytes.append(limits::padding_bytes, ' ');
+  const std::string_view copy = step.actions.arena().add(bytes);
+  return {FrameKind::whole, copy.substr(0, text.size()), copy.substr(0, text.size() + 1)};
+}
+
+// Writes a request that was held or lost, for the first time or again.
+void Edge::send_stored(Pending& pending, std::string_view bytes, Step& step) {
+  const Frame frame = padded_copy(bytes, step);
+  scanner_.scan(frame.text, envelope_);
+  INVARIANT(envelope_.fault == FrameFault::none);  // it was scanned when it came
+  pending.state = PendingState::sent;
+  pending.replay_shown = false;
+  if (pending.wire_id.empty()) {
+    if (pending.stored.empty()) store(pending, frame);
+    send_request(pending, frame, step);
+  } else if (pending.wire_id == pending.sender_id) {
+    pass_on(agent_link_, frame, step);
+  } else {
+    std::array<Splice, 1> splices{{{envelope_.member(Slot::id), pending.wire_id}}};
+    pass_on_spliced(agent_link_, frame, splices, step);
+  }
+  note_traffic(pending.session, step);
+}
+
+// Lost requests first, in their original order, then what was held, in its own.
+void Edge::release(Step& step) {
+  settle_ready(step);
+  std::deque<Held> waiting;
+  waiting.swap(held_);
+  held_bytes_ = 0;
+  while (!waiting.empty()) {
+    Held held = std::move(waiting.front());
+    waiting.pop_front();
+    if (is_ready(held.session)) {
+      release_one(held, step);
+    } else {
+      held_bytes_ += held.frame.size();
+      held_.push_back(std::move(held));
+    }
+  }
+}
+
+void Edge::release_one(Held& held, Step& step) {
+  if (held.pending == Pending::no_row) return pass_on(agent_link_, padded_copy(held.frame, step), step);
+  Pending& pending = from_client_.at(held.pending);
+  const bool refused = held.session != SessionTable::none && needs_active_session(*pending.facts) && !sessions_.at(held.session).refusal.empty();
+  if (!refused) {
+    send_stored(pending, held.frame, step);
+    return;
+  }
+  // The agent's own error, unchanged.
+  settle_key_lost(pending, rules::Outcome::not_sent);
+  answer_each(pending, [&](std::string_view id_token) {
+    out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{}}}\n", id_token, sessions_.at(held.session).refusal);
+    send_text(client_link_, out_, step);
+  });
+}
+
+rules::Loss Edge::loss_of(const Pending& pending, bool restarts) const {
+  const bool cancelling = pending.state == PendingState::cancelling || pending.state == PendingState::lost_cancelling;
+  rules::Loss loss;
+  loss.retry_class = pending.facts->retry_class;
+  loss.point = pending.state == PendingState::held ? rules::LossPoint::held
+               : cancelling                        ? rules::LossPoint::cancelling
+                                                   : rules::LossPoint::sent;
+  if (pending.key != Pending::no_row) {
+    loss.key = guards(*pending.facts) ? rules::KeyCare::guarded : rules::KeyCare::forwarded;
+  }
+  loss.restarts = restarts;
+  loss.client_gone = client_gone_;
+  loss.repeated_initialize = pending.facts->id == MethodId::initialize && is_initialized();
+  loss.newer_change_answered = pending.newer_change_answered;
+  loss.replay_shown = pending.replay_shown;
+  return loss;
+}
+
+// Every lost request whose session is ready, in order of arrival.
+void Edge::settle_ready(Step& step) {
+  std::vector<std::uint32_t> lost;
+  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
+    const bool is_lost = pending->state == PendingState::lost || pending->state == PendingState::lost_cancelling;
+    if (is_lost && is_ready(pending->session)) lost.push_back(pending->row);
+  }
+  for (const std::uint32_t row : lost) settle_lost_one(from_client_.at(row), step);
+}
+
+void Edge::settle_lost_one(Pending& pending, Step& step) {
+  rules::Decision decision = rules::decide(loss_of(pending, true));
+  std::string_view reason = rules::to_string(decision.reason);
+  switch (decision.verdict) {
+    case rules::Verdict::send: INVARIANT(decision.verdict != rules::Verdict::send); break;  // only what is held
+    case rules::Verdict::resend:
+      if (!pending.stored.empty()) {
+        step.actions.log(LogLevel::info, fmt::format("{}: sent again ({})", pending.facts->method, rules::to_string(pending.facts->retry_class)));
+        ++counters_.sent_again;
+        send_stored(pending, pending.stored_text(), step);
+        return;
+      }
+      decision = {rules::Verdict::fail, rules::Outcome::unknown, rules::Reason::agent_lost, code::internal_error};
+      reason = "too_large_to_keep";
+      break;
+    case rules::Verdict::resolve:
+      // Nothing here can look into the agent's history yet: what is not proven is unknown.
+      decision.code = pending.state == PendingState::lost_cancelling ? code::request_cancelled : code::internal_error;
+      decision.outcome = rules::Outcome::unknown;
+      reason = "outcome_unknown";
+      break;
+    case rules::Verdict::fail:
+    case rules::Verdict::drop: break;
+  }
+  INVARIANT(end_.has_value());
+  const std::string message = describe_loss(decision, pending.facts->effect == rules::SessionEffect::prompts, *end_);
+  const bool dropped = decision.verdict == rules::Verdict::drop;
+  step.actions.log(LogLevel::info, fmt::format("{}: answered with an error ({})", pending.facts->method, reason));
+  fail_all(pending,
+           {.code = dropped ? code::internal_error : decision.code,
+            .message = message,
+            .reason = reason,
+            .outcome = dropped ? rules::Outcome::unknown : decision.outcome,
+            .progress = has_progress(pending),
+            .agent = &*end_,
+            .agent_error = pending.session == SessionTable::none ? std::string_view{} : sessions_.at(pending.session).refusal},
+           step);
+}
+
+// `session/cancel` while its session is rebuilt: there is nothing to cancel at the agent. What was lost will not be sent again,
+// what waits is answered now (design §7).
+void Edge::cancel_held_prompts(std::uint32_t session, Step& step) {
+  std::vector<std::uint32_t> held;
+  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
+    if (pending->session != session || pending->facts->id != MethodId::session_prompt) continue;
+    if (pending->state == PendingState::lost) pending->state = PendingState::lost_cancelling;
+    if (pending->state == PendingState::held) held.push_back(pending->row);
+  }
+  for (const std::uint32_t row : held) answer_cancelled(from_client_.at(row), step);
+}
+
+// A held request that the client cancelled: it never left. v1 ends a cancelled turn with a result, not with an error (ACP).
+void Edge::answer_cancelled(Pending& pending, Step& step) {
+  std::erase_if(held_, [&](const Held& held) {
+    if (held.pending != pending.row) return false;
+    held_bytes_ -= held.frame.size();
+    return true;
+  });
+  const bool is_v1_prompt = version() == rules::Version::v1 && pending.facts->id == MethodId::session_prompt;
+  if (!is_v1_prompt) {
+    return fail_all(pending,
+                    {.code = code::request_cancelled, .message = "Cancelled before it was sent.", .reason = "cancelled", .outcome = rules::Outcome::not_sent},
+                    step);
+  }
+  settle_key_lost(pending, rules::Outcome::not_sent);
+  answer_each(pending, [&](std::string_view id_token) {
+    out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"stopReason\":\"cancelled\"}}}}\n", id_token);
+    send_text(client_link_, out_, step);
+  });
+}
+
+}  // namespace acp

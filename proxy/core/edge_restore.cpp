@@ -1,0 +1,369 @@
+// A new epoch is told what the old one knew: initialize, every active session, every value that was set (design §7).
+//
+// Requests of keyhop's own; their answers never reach the client. A session's frames wait for its own restore only.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "proxy/core/edge.h"
+#include "proxy/core/invariant.h"
+#include "proxy/core/json_token.h"
+#include "rules/updates.h"
+
+namespace acp {
+namespace {
+
+using rules::MethodId;
+
+constexpr Duration retry_pause = std::chrono::seconds(10);  // between restores of a session that was refused
+
+void append_member(std::string& out, std::string_view name, std::string_view raw) {
+  if (!raw.empty()) fmt::format_to(std::back_inserter(out), ",\"{}\":{}", name, raw);
+}
+
+std::string_view trimmed_type(std::string_view value, rules::Version version) noexcept {
+  const bool flag = value == "true" || value == "false";
+  if (version == rules::Version::v2) return flag ? "\"boolean\"" : "\"id\"";
+  return flag ? "\"boolean\"" : std::string_view{};  // v1: the type is optional and means boolean where it stands
+}
+
+}  // namespace
+
+void Edge::lose_epoch(const AgentEnd& end, Step& step) {
+  end_ = end;
+  reach_ = AgentReach::ending;
+  repeated_initialize_ = Pending::no_row;
+  own_.clear();
+  for (Pending* pending = from_client_.oldest(); pending != nullptr;) {
+    Pending* const next = from_client_.after(*pending);
+    switch (pending->state) {
+      case PendingState::sent: pending->state = PendingState::lost; break;
+      case PendingState::cancelling: pending->state = PendingState::lost_cancelling; break;
+      case PendingState::abandoned: remove_request(*pending); break;  // its late answer will not come
+      case PendingState::waiting:
+      case PendingState::held:
+      case PendingState::lost:
+      case PendingState::lost_cancelling: break;
+    }
+    pending = next;
+  }
+  cancel_open_agent_requests(step);
+  later_epoch_ = true;
+  epoch_state_ = EpochState::initializing;
+  for (std::uint32_t row = 0; row < sessions_.size(); ++row) {
+    Session& session = sessions_.at(row);
+    session.refusal.clear();
+    session.hides_history = false;
+    session.restore = session.state == SessionState::active ? Restore::due : Restore::none;
+  }
+}
+
+void Edge::begin_restore(LinkId agent, Step& step) {
+  INVARIANT(!initialize_params_.empty());
+  agent_link_ = agent;
+  agent_framer_ = Framer(settings_.frame_bytes_max);
+  reach_ = AgentReach::restoring;
+  epoch_state_ = EpochState::initializing;
+  last_sign_of_life_ = step.now;
+  // A repeated initialize that was lost is the new process's first.
+  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
+    if (pending->facts->id != MethodId::initialize || pending->state != PendingState::lost || pending->stored.empty()) continue;
+    repeated_initialize_ = pending->row;
+    send_stored(*pending, pending->stored_text(), step);
+    return;
+  }
+  send_own(OwnKind::initialize, SessionTable::none, rules::name_of(MethodId::initialize), initialize_params_, step);
+}
+
+void Edge::send_own(OwnKind kind, std::uint32_t session, std::string_view method, std::string_view params, Step& step) {
+  std::string id = make_own_id();
+  out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{}\",\"params\":{}}}\n", id, method, params);
+  own_.push_back({kind, session, std::move(id)});
+  step.actions.send_copy(agent_link_, out_);
+}
+
+// True if the answer at hand is to a request of keyhop's own; it is dealt with then.
+bool Edge::take_own_answer(const IdView& id, Step& step) {
+  const auto found = std::find_if(own_.begin(), own_.end(), [&](const OwnRequest& own) { return read_id(own.id, other_id_scratch_) == id; });
+  if (found == own_.end()) return false;
+  const OwnRequest own = std::move(*found);
+  own_.erase(found);
+  const bool success = envelope_.is_sound_response() && envelope_.is_success();
+  switch (own.kind) {
+    case OwnKind::initialize: success ? on_initialized(step) : on_initialize_refused(step); break;
+    case OwnKind::restore:
+      if (own.late && !success) break;
+      success ? on_session_restored(own.session, step) : on_session_refused(own.session, envelope_.raw(Slot::error), step);
+      break;
+    case OwnKind::set_value: on_value_answered(own.session, success, step); break;
+  }
+  return true;
+}
+
+void Edge::on_initialize_refused(Step& step) { fail_restore("the new agent refused to initialize", step); }
+
+void Edge::fail_restore(std::string reason, Step& step) {
+  epoch_state_ = EpochState::failed;
+  restore_failure_ = std::move(reason);
+  step.actions.log(LogLevel::error, restore_failure_);
+}
+
+// The new agent answered initialize: it must speak the same version; fewer capabilities are said and lived with.
+void Edge::on_initialized(Step& step) {
+  const std::string_view token = envelope_.raw(Slot::result_protocol_version);
+  const bool same = version_of_token(token) == version_;
+  if (!same) return fail_restore(fmt::format("the agent now speaks protocol version {}: it cannot take over this connection", token), step);
+  const std::string missing = missing_capabilities(initialize_capabilities_, envelope_.raw(Slot::result_capabilities));
+  if (!missing.empty()) step.actions.log(LogLevel::warning, fmt::format("the restarted agent lacks capabilities that it had: {}", missing));
+  if (version_ == rules::Version::v1) ways_ = restore_ways_v1(envelope_.raw(Slot::result_capabilities));
+  epoch_state_ = EpochState::restoring;
+  for (std::uint32_t row = 0; row < sessions_.size(); ++row) {
+    if (sessions_.at(row).restore == Restore::due) restore_session(row, step);
+  }
+  release(step);
+  finish_epoch_if_restored(step);
+}
+
+void Edge::restore_session(std::uint32_t row, Step& step) {
+  Session& session = sessions_.at(row);
+  MethodId way = MethodId::session_resume;
+  if (version_ == rules::Version::v1 && !ways_.resume) way = ways_.load ? MethodId::session_load : MethodId::other;
+  if (way == MethodId::other) {
+    // Nothing that was not advertised may be called; the agent decides what a request for the session is worth now.
+    session.restore = Restore::none;
+    step.actions.log(LogLevel::warning, "the agent offers neither session/resume nor session/load: a session could not be restored");
+    return;
+  }
+  session.restore = Restore::asked;
+  session.hides_history = way == MethodId::session_load;
+  session.last_restore = step.now;
+  session.restored_values.clear();
+  std::string params = "{\"sessionId\":";
+  append_json_string(params, session.id);
+  params += session.restore_members;
+  params += '}';
+  send_own(OwnKind::restore, row, rules::name_of(way), params, step);
+}
+
+// `null`, `{}` and a full result all mean success.
+void Edge::on_session_restored(std::uint32_t row, Step& step) {
+  Session& session = sessions_.at(row);
+  session.hides_history = false;
+  if (envelope_.has(Slot::result_current_mode_id)) {
+    session.restored_values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::result_current_mode_id), false);
+  }
+  if (envelope_.member(Slot::result_config_options).type == ValueType::array) {
+    session.restored_values.report_config_options(envelope_.raw(Slot::result_config_options), false);
+  }
+  session.to_set = session.values.differing_from(session.restored_values);
+  session.first_tries = session.to_set.size();
+  session.next_to_set = 0;
+  session.restore = Restore::setting;
+  set_next_value(row, step);
+}
+
+void Edge::on_session_refused(std::uint32_t row, std::string_view error, Step& step) {
+  Session& session = sessions_.at(row);
+  session.hides_history = false;
+  session.refusal.assign(error);
+  const std::string_view code = envelope_.raw(Slot::error_code);
+  const bool login = code == "-32000";
+  const bool for_good = code == "-32002" || code == "-32602";
+  step.actions.log(LogLevel::warning, fmt::format("the agent refused to restore a session (code {})", code.empty() ? "none" : code));
+  finish_session(row, login ? Restore::needs_login : for_good ? Restore::refused_for_good : Restore::refused, step);
+}
+
+// One value after another, in the order last set; a refused one once more after the rest (one option may need another first).
+void Edge::set_next_value(std::uint32_t row, Step& step) {
+  Session& session = sessions_.at(row);
+  if (session.next_to_set == session.to_set.size()) return finish_session(row, Restore::done, step);
+  const SessionValues::Value& value = session.to_set[session.next_to_set];
+  const bool mode = value.kind == SessionValues::Kind::mode;
+  std::string params = "{\"sessionId\":";
+  append_json_string(params, session.id);
+  if (mode) {
+    append_member(params, "modeId", value.value);
+  } else {
+    append_member(params, "configId", value.id);
+    append_member(params, "type", value.type.empty() ? trimmed_type(value.value, version_) : value.type);
+    append_member(params, "value", value.value);
+  }
+  params += '}';
+  send_own(OwnKind::set_value, row, rules::name_of(mode ? MethodId::set_mode : MethodId::set_config_option), params, step);
+}
+
+void Edge::on_value_answered(std::uint32_t row, bool success, Step& step) {
+  Session& session = sessions_.at(row);
+  const bool first_try = session.next_to_set < session.first_tries;
+  if (!success && first_try) session.to_set.push_back(SessionValues::Value(session.to_set[session.next_to_set]));
+  if (!success && !first_try) {
+    const auto& value = session.to_set[session.next_to_set];
+    step.actions.log(LogLevel::warning, fmt::format("the agent refused to set again: {}", value.kind == SessionValues::Kind::mode ? "the mode" : value.id));
+  }
+  ++session.next_to_set;
+  set_next_value(row, step);
+}
+
+void Edge::finish_session(std::uint32_t row, Restore state, Step& step) {
+  Session& session = sessions_.at(row);
+  session.restore = state;
+  session.to_set.clear();
+  release(step);
+  finish_epoch_if_restored(step);
+}
+
+void Edge::finish_epoch_if_restored(Step& step) {
+  if (epoch_state_ != EpochState::restoring) return;
+  if (std::any_of(own_.begin(), own_.end(), [](const OwnRequest& own) { return !own.late; })) return;
+  epoch_state_ = EpochState::ready;
+  reach_ = AgentReach::open;
+  INVARIANT(held_.empty());
+  step.actions.log(LogLevel::info, "the agent is restored");
+}
+
+void Edge::restore_after_login(Step& step) {
+  for (std::uint32_t row = 0; row < sessions_.size(); ++row) {
+    if (sessions_.at(row).restore == Restore::needs_login) restore_session(row, step);
+  }
+}
+
+// A refusal may wear off (a dead process's lock): tried again before the next request that needs the session.
+bool Edge::try_restore_again(std::uint32_t row, Step& step) {
+  Session& session = sessions_.at(row);
+  if (session.restore != Restore::refused || step.now < session.last_restore + retry_pause) return false;
+  session.refusal.clear();
+  restore_session(row, step);
+  return true;
+}
+
+Instant Edge::due_at(const OwnRequest& own) const noexcept {
+  const Instant since = own.session == SessionTable::none ? last_sign_of_life_ : sessions_.at(own.session).last_restore;
+  return since + settings_.restore_timeout;
+}
+
+std::optional<Instant> Edge::restore_deadline() const noexcept {
+  std::optional<Instant> first;
+  for (const OwnRequest& own : own_) {
+    if (!own.late && (!first || due_at(own) < *first)) first = due_at(own);
+  }
+  if (repeated_initialize_ != Pending::no_row) first = last_sign_of_life_ + settings_.restore_timeout;
+  return first;
+}
+
+void Edge::check_restores(Step& step) {
+  constexpr std::string_view too_late = "the new agent did not answer initialize in time (--restore-timeout)";
+  if (repeated_initialize_ != Pending::no_row && last_sign_of_life_ + settings_.restore_timeout <= step.now) {
+    return fail_restore(std::string(too_late), step);
+  }
+  for (std::size_t i = 0; i < own_.size(); ++i) {
+    if (own_[i].late || step.now < due_at(own_[i])) continue;
+    if (own_[i].kind == OwnKind::initialize) return fail_restore(std::string(too_late), step);
+    own_[i].late = true;
+    step.actions.log(LogLevel::warning, "a session was not restored in time (--restore-timeout)");
+    Session& session = sessions_.at(own_[i].session);
+    session.hides_history = false;
+    session.restore = Restore::refused;
+    session.refusal = R"({"code":-32603,"message":"keyhop: the agent did not restore the session in time (--restore-timeout).","data":{"source":"keyhop","reason":"restore_timeout","outcome":"not_sent"}})";
+    release(step);
+    finish_epoch_if_restored(step);
+  }
+}
+
+// ---- what is learned while all is well ----
+
+void Edge::learn_initialize(const Pending& pending) {
+  if (pending.stored.empty()) return;
+  scanner_.scan(pending.stored_text(), stored_);
+  initialize_params_.assign(stored_.raw(Slot::params));
+  initialize_capabilities_.assign(envelope_.raw(Slot::result_capabilities));
+  if (version_ == rules::Version::v1) ways_ = restore_ways_v1(initialize_capabilities_);
+}
+
+// The params that a restore will give: those of the last new, load, resume or fork that succeeded.
+void Edge::learn_session(const Pending& pending, std::uint32_t row) {
+  if (row == SessionTable::none || pending.stored.empty()) return;
+  Session& session = sessions_.at(row);
+  scanner_.scan(pending.stored_text(), stored_);
+  session.restore_members.clear();
+  append_member(session.restore_members, "cwd", stored_.raw(Slot::params_cwd));
+  append_member(session.restore_members, "mcpServers", stored_.raw(Slot::params_mcp_servers));
+  append_member(session.restore_members, "additionalDirectories", stored_.raw(Slot::params_additional_directories));
+  append_member(session.restore_members, "systemPrompt", stored_.raw(Slot::params_system_prompt));
+  append_member(session.restore_members, "_meta", stored_.raw(Slot::params_meta));
+  session.restore = Restore::done;
+  session.refusal.clear();
+  if (envelope_.has(Slot::result_current_mode_id)) {
+    session.values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::result_current_mode_id), false);
+  }
+  if (envelope_.member(Slot::result_config_options).type == ValueType::array) {
+    session.values.report_config_options(envelope_.raw(Slot::result_config_options), false);
+  }
+}
+
+void Edge::learn_values(const Pending& pending) {
+  if (pending.session == SessionTable::none || pending.stored.empty()) return;
+  SessionValues& values = sessions_.at(pending.session).values;
+  scanner_.scan(pending.stored_text(), stored_);
+  if (pending.facts->target == rules::ChangeTarget::mode && stored_.has(Slot::params_mode_id)) {
+    values.set(SessionValues::Kind::mode, {}, stored_.raw(Slot::params_mode_id), {});
+  }
+  if (pending.facts->target != rules::ChangeTarget::config_option || !stored_.has(Slot::params_config_id)) return;
+  values.set(SessionValues::Kind::config_option, stored_.raw(Slot::params_config_id), stored_.raw(Slot::params_value), stored_.raw(Slot::params_type));
+  // The answer has all options as they are now: one change may have changed others.
+  if (envelope_.member(Slot::result_config_options).type == ValueType::array) {
+    values.report_config_options(envelope_.raw(Slot::result_config_options), true);
+  }
+}
+
+// An update that tells a mode or option: the last word counts, also the agent's.
+void Edge::report_update(std::uint32_t row) {
+  if (row == SessionTable::none) return;
+  SessionValues& values = sessions_.at(row).values;
+  if (envelope_.has(Slot::update_current_mode_id)) {
+    values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::update_current_mode_id), true);
+  }
+  if (envelope_.member(Slot::update_config_options).type == ValueType::array) {
+    values.report_config_options(envelope_.raw(Slot::update_config_options), true);
+  }
+}
+
+// History that keyhop's own load asked for is not news to the client.
+bool Edge::hides(std::uint32_t row) const {
+  if (row == SessionTable::none || !sessions_.at(row).hides_history) return false;
+  if (envelope_.member(Slot::update_kind).type != ValueType::string) return false;
+  std::string scratch;
+  return rules::is_history(decoded(Slot::update_kind, scratch));
+}
+
+// A load or resume of the client's whose replay it has begun to see cannot be sent again: chunks append.
+void Edge::note_replay(std::uint32_t row) {
+  std::string scratch;
+  if (row == SessionTable::none || envelope_.member(Slot::update_kind).type != ValueType::string) return;
+  if (!rules::is_history(decoded(Slot::update_kind, scratch))) return;
+  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
+    const bool replays = pending->facts->effect == rules::SessionEffect::activates && pending->session == row;
+    if (replays && pending->state == PendingState::sent) pending->replay_shown = true;
+  }
+}
+
+// RFD: "A retry sent after a later change to the same option overwrites that change." Older requests for the same thing that are
+// still open will not be sent again.
+void Edge::note_newer_change(const Pending& answered) {
+  if (answered.facts->target == rules::ChangeTarget::none) return;
+  std::string option;
+  if (!answered.stored.empty()) {
+    scanner_.scan(answered.stored_text(), stored_);
+    option.assign(stored_.raw(Slot::params_config_id));
+  }
+  for (Pending* older = from_client_.oldest(); older != nullptr && older != &answered; older = from_client_.after(*older)) {
+    if (older->facts->target != answered.facts->target || older->session != answered.session) continue;
+    if (answered.facts->target == rules::ChangeTarget::config_option && !older->stored.empty()) {
+      scanner_.scan(older->stored_text(), stored_);
+      if (stored_.raw(Slot::params_config_id) != option) continue;
+    }
+    older->newer_change_answered = true;
+  }
+}
+
+}  // namespace acp
