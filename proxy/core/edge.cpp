@@ -48,17 +48,19 @@ void Edge::finish_agent(Step& step) {
 }
 
 bool Edge::is_reachable(LinkId link) const noexcept {
-  return link == client_link_ ? !client_gone_ : reach_ == AgentReach::open;
+  return link == client_link_ ? !client_gone_ : reach_ == AgentReach::open || reach_ == AgentReach::restoring;
+}
+
+void Edge::emit(LinkId link, std::string_view bytes, Step& step) {
+  if (link == agent_link_) agent_bytes_ += bytes.size();
+  step.actions.send(link, bytes);
 }
 
 void Edge::pass_on(LinkId link, const Frame& frame, Step& step) {
   if (!is_reachable(link)) return;
-  if (!frame.line.empty()) {
-    step.actions.send(link, frame.line);
-  } else {
-    step.actions.send(link, frame.text);
-    step.actions.send(link, "\n");
-  }
+  if (!frame.line.empty()) return emit(link, frame.line, step);
+  emit(link, frame.text, step);
+  emit(link, "\n", step);
 }
 
 void Edge::pass_on_spliced(LinkId link, const Frame& frame, std::span<Splice> splices, Step& step) {
@@ -67,17 +69,17 @@ void Edge::pass_on_spliced(LinkId link, const Frame& frame, std::span<Splice> sp
             [](const Splice& a, const Splice& b) { return a.span.begin < b.span.begin; });
   std::size_t done = 0;
   for (const Splice& splice : splices) {
-    step.actions.send(link, frame.text.substr(done, splice.span.begin - done));
-    step.actions.send_copy(link, splice.token);
+    emit(link, frame.text.substr(done, splice.span.begin - done), step);
+    emit(link, step.actions.arena().add(splice.token), step);
     done = splice.span.end;
   }
-  if (!frame.line.empty()) return step.actions.send(link, frame.line.substr(done));
-  step.actions.send(link, frame.text.substr(done));
-  step.actions.send(link, "\n");
+  if (!frame.line.empty()) return emit(link, frame.line.substr(done), step);
+  emit(link, frame.text.substr(done), step);
+  emit(link, "\n", step);
 }
 
 void Edge::send_text(LinkId link, std::string_view text, Step& step) {
-  if (is_reachable(link)) step.actions.send_copy(link, text);
+  if (is_reachable(link)) emit(link, step.actions.arena().add(text), step);
 }
 
 std::string_view Edge::decoded(Slot slot, std::string& scratch) const {
@@ -126,9 +128,18 @@ void Edge::note_traffic(std::uint32_t session, Step& step) {
   if (!silence_deadline_) silence_deadline_ = step.now + *settings_.silence_timeout;
 }
 
+rules::Version Edge::version_of_token(std::string_view token) noexcept {
+  if (token.empty()) return rules::Version::unknown;
+  return token == "1" || token == "0" ? rules::Version::v1 : rules::Version::v2;
+}
+
 void Edge::check_silence(Step& step) {
   if (!silence_deadline_ || step.now < *silence_deadline_) return;
   silence_deadline_.reset();
+  if (reach_ != AgentReach::open) {  // a restore has times of its own
+    silence_deadline_ = step.now + *settings_.silence_timeout;
+    return;
+  }
   for (std::uint32_t row = 0; row < sessions_.size(); ++row) {
     const Session& session = sessions_.at(row);
     if (session.open_prompts == 0) continue;

@@ -86,7 +86,8 @@ class Edge {
 
   // ---- a restart (edge_restore.cpp) ----
   // The epoch is over and another will follow: what was sent is lost, what the agent asked the client is cancelled.
-  void lose_epoch(const AgentEnd& end, Step& step);
+  // `unwritten`: bytes for it that it never took; requests in them count as never sent.
+  void lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step);
   // The new epoch can be written to: its initialize goes first, then the sessions, then what is owed.
   void begin_restore(LinkId agent, Step& step);
   EpochState epoch_state() const noexcept { return epoch_state_; }
@@ -121,6 +122,10 @@ class Edge {
   std::size_t remembered_keys() const noexcept { return keys_.size(); }
   std::size_t tracked_sessions() const noexcept { return sessions_.size(); }
   void mask_keys(std::string& text) const { keys_.mask_keys(text); }
+  // A request of the client's waits for an agent.
+  bool has_held_requests() const noexcept;
+  // There is no agent and one may be started again: requests wait for it from now on.
+  void await_agent() noexcept { reach_ = AgentReach::lost; }
 
  private:
   // edge_client.cpp: client -> agent
@@ -139,6 +144,7 @@ class Edge {
                      Step& step);
   void refuse_oversize(const Frame& frame, Step& step);
   Pending& open_request(const rules::MethodFacts& facts, std::uint32_t session);
+  void dispatch(Pending& pending, const Frame& frame, Step& step);
   void send_request(Pending& pending, const Frame& frame, Step& step);
 
   // edge_keys.cpp: one key, one answer
@@ -188,7 +194,7 @@ class Edge {
     }
     remove_request(pending);
   }
-  void take_effect(const Pending& pending);
+  void take_effect(const Pending& pending, Step& step);
   void settle_one(Pending& pending, const AgentEnd& end, Step& step);
   void fail_silent_prompts(std::uint32_t session, Step& step);
   void give_up(Pending& pending, Step& step);
@@ -242,7 +248,8 @@ class Edge {
   void send_stored(Pending& pending, std::string_view frame, Step& step);
   void release_one(Held& held, Step& step);
   void cancel_held_prompts(std::uint32_t session, Step& step);
-  void answer_cancelled(Pending& pending, Step& step);
+  void answer_cancelled(Pending& pending, bool by_request, Step& step);
+  static bool needs_active_session(const rules::MethodFacts& facts) noexcept;
   rules::Loss loss_of(const Pending& pending, bool restarts) const;
   Frame padded_copy(std::string_view text, Step& step);
 
@@ -254,9 +261,11 @@ class Edge {
   };
   void pass_on_spliced(LinkId link, const Frame& frame, std::span<Splice> splices, Step& step);
   void send_text(LinkId link, std::string_view text, Step& step);
+  void emit(LinkId link, std::string_view bytes, Step& step);
   bool is_reachable(LinkId link) const noexcept;
 
   // Facts of the frame at hand.
+  static rules::Version version_of_token(std::string_view token) noexcept;
   std::string_view decoded(Slot slot, std::string& scratch) const;
   rules::Version version() const noexcept { return version_ == rules::Version::unknown ? asked_ : version_; }
   const rules::MethodFacts& facts_for(rules::Sender sender, rules::MessageKind kind);
@@ -287,6 +296,7 @@ class Edge {
   std::vector<OwnRequest> own_;
   std::deque<Held> held_;
   std::size_t held_bytes_ = 0;
+  std::uint64_t agent_bytes_ = 0;  // sent to the present epoch
   std::size_t stored_bytes_ = 0;
   std::string initialize_params_;        // of the last initialize that succeeded; raw
   std::string initialize_capabilities_;  // what the agent answered; raw

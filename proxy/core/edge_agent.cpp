@@ -78,7 +78,7 @@ void Edge::on_agent_request(const Frame& frame, Step& step) {
   std::array<Splice, 2> splices;
   std::size_t count = 0;
   std::string own;
-  if (from_agent_.by_wire_id(id) == nullptr) {
+  if (!later_epoch_ && from_agent_.by_wire_id(id) == nullptr) {
     from_agent_.set_wire_id(pending, token, id);
   } else {
     own = make_own_id();
@@ -105,6 +105,11 @@ void Edge::on_agent_notification(const Frame& frame, Step& step) {
   if (session != SessionTable::none) {
     ++sessions_.at(session).updates;
     note_traffic(session, step);
+    if (envelope_.has(Slot::params_update)) {
+      if (hides(session)) return;
+      if (open_replays_ > 0) note_replay(session);
+      report_update(session);
+    }
   }
   pass_on(client_link_, frame, step);
 }
@@ -128,8 +133,10 @@ void Edge::cancel_agent_request(const Frame& frame, Step& step) {
 
 void Edge::on_agent_answer(const Frame& frame, Step& step) {
   const IdView id = read_id(envelope_.raw(Slot::id), id_scratch_);
+  if (!own_.empty() && take_own_answer(id, step)) return;
   Pending* pending = id.usable() ? from_client_.by_wire_id(id) : nullptr;
-  if (pending == nullptr) {
+  const bool at_agent = pending != nullptr && pending->state != PendingState::lost && pending->state != PendingState::lost_cancelling;
+  if (!at_agent) {
     // JSON-RPC: an error may bear `id:null` when the receiver could not tell the id; it belongs to no
     // request.
     const bool orphan_error =
@@ -147,7 +154,11 @@ void Edge::on_agent_answer(const Frame& frame, Step& step) {
   }
   if (!envelope_.is_sound_response()) return fail_agents_answer(*pending, step);
   note_traffic(pending->session, step);
+  const bool takes_over = pending->row == repeated_initialize_;
   answer_all(*pending, frame, step);
+  if (!takes_over) return;
+  repeated_initialize_ = Pending::no_row;
+  return envelope_.is_success() ? on_initialized(step) : on_initialize_refused(step);
 }
 
 // An answer that cannot be used still ends its request.

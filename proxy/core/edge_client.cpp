@@ -40,11 +40,6 @@ Refusal refusal_of(FrameFault fault) noexcept {
   return {code::internal_error, "unreadable", "This line could not be read."};
 }
 
-rules::Version version_of_token(std::string_view token) noexcept {
-  if (token == "1") return rules::Version::v1;
-  return token.empty() ? rules::Version::unknown : rules::Version::v2;
-}
-
 }  // namespace
 
 void Edge::on_client_frame(const Frame& frame, Step& step) {
@@ -182,11 +177,22 @@ void Edge::on_client_request(const Frame& frame, Step& step) {
     row.first = pending.row;
     pending.key = row.row;
   }
-  if (reach_ == AgentReach::open) {
-    send_request(pending, frame, step);
-  } else {
+  dispatch(pending, frame, step);
+}
+
+// To the agent, or to wait for what it needs.
+void Edge::dispatch(Pending& pending, const Frame& frame, Step& step) {
+  if (reach_ == AgentReach::ending) {
     pending.state = PendingState::held;
+    return;
   }
+  const bool settled = reach_ == AgentReach::open && own_.empty();
+  if (!settled && !is_ready(pending.session)) return hold(frame, pending.session, &pending);
+  if (pending.session != SessionTable::none && needs_active_session(*pending.facts) && try_restore_again(pending.session, step)) {
+    return hold(frame, pending.session, &pending);
+  }
+  store(pending, frame);
+  send_request(pending, frame, step);
 }
 
 Pending& Edge::open_request(const rules::MethodFacts& facts, std::uint32_t session) {
@@ -199,6 +205,7 @@ Pending& Edge::open_request(const rules::MethodFacts& facts, std::uint32_t sessi
     pending.session_updates = row.updates;
     if (facts.id == MethodId::session_prompt) ++row.open_prompts;
   }
+  if (facts.effect == rules::SessionEffect::activates) ++open_replays_;
   if (facts.id == MethodId::initialize && version_ == rules::Version::unknown) {
     // Until the answer fixes it: what the client asks for is what it will use if it sends on without waiting.
     asked_ = version_of_token(envelope_.raw(Slot::params_protocol_version));
@@ -207,6 +214,7 @@ Pending& Edge::open_request(const rules::MethodFacts& facts, std::uint32_t sessi
 }
 
 void Edge::send_request(Pending& pending, const Frame& frame, Step& step) {
+  pending.sent_at = agent_bytes_;
   const std::string_view token = envelope_.raw(Slot::id);
   const IdView id = read_id(token, id_scratch_);
   if (from_client_.by_wire_id(id) == nullptr) {
@@ -222,8 +230,12 @@ void Edge::send_request(Pending& pending, const Frame& frame, Step& step) {
 void Edge::on_client_notification(const Frame& frame, Step& step) {
   const rules::MethodFacts& facts = facts_for(rules::Sender::client, rules::MessageKind::notification);
   if (facts.id == MethodId::cancel_request) return cancel_client_request(frame, step);
-  note_traffic(session_of(facts, false), step);
-  pass_on(agent_link_, frame, step);
+  const std::uint32_t session = session_of(facts, false);
+  note_traffic(session, step);
+  const bool settled = reach_ == AgentReach::open && own_.empty();
+  if (settled || reach_ == AgentReach::ending || reach_ == AgentReach::gone || is_ready(session)) return pass_on(agent_link_, frame, step);
+  if (facts.id != MethodId::session_cancel) return hold(frame, session, nullptr);
+  if (session != SessionTable::none) cancel_held_prompts(session, step);
 }
 
 // `$/cancel_request` names a request of this client's by the client's id; the agent knows it by the id on the
@@ -242,12 +254,11 @@ void Edge::cancel_client_request(const Frame& frame, Step& step) {
     return;
   }
   if (pending->state == PendingState::held) {
-    return fail_all(*pending,
-                    {.code = code::request_cancelled,
-                     .message = "Cancelled before it was sent.",
-                     .reason = "cancelled",
-                     .outcome = rules::Outcome::not_sent},
-                    step);
+    return answer_cancelled(*pending, true, step);
+  }
+  if (pending->state == PendingState::lost || pending->state == PendingState::lost_cancelling) {
+    pending->state = PendingState::lost_cancelling;  // nobody there to tell; it will not be sent again
+    return;
   }
   const bool again = pending->state == PendingState::cancelling;
   pending->state = PendingState::cancelling;

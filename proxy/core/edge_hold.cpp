@@ -1,6 +1,7 @@
 // Frames that wait for a restore, and what becomes of requests whose agent went away (design §7.6).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "proxy/core/edge.h"
@@ -13,29 +14,20 @@ namespace {
 
 using rules::MethodId;
 
-// May a loss ever send it again? Else its bytes need not be kept.
-bool is_sent_again(const rules::MethodFacts& facts) noexcept {
-  switch (facts.retry_class) {
-    case rules::RetryClass::idempotent:
-    case rules::RetryClass::keyed:
-    case rules::RetryClass::duplicating: return true;
-    case rules::RetryClass::not_retried: return facts.id == MethodId::initialize;
-    case rules::RetryClass::mcp_defined:
-    case rules::RetryClass::as_carried: return false;
-  }
-  return false;
-}
+}  // namespace
 
 // What a session that could not be restored cannot do (design §7.2).
-bool needs_active_session(const rules::MethodFacts& facts) noexcept {
+bool Edge::needs_active_session(const rules::MethodFacts& facts) noexcept {
   return facts.effect == rules::SessionEffect::prompts || facts.effect == rules::SessionEffect::sets;
 }
 
-}  // namespace
+bool Edge::has_held_requests() const noexcept {
+  return std::any_of(held_.begin(), held_.end(), [](const Held& held) { return held.pending != Pending::no_row; });
+}
 
 // Nothing of its session's restore is outstanding; without a session, the epoch's initialize.
 bool Edge::is_ready(std::uint32_t session) const {
-  if (epoch_state_ == EpochState::initializing || epoch_state_ == EpochState::failed) return false;
+  if (reach_ == AgentReach::lost || epoch_state_ == EpochState::initializing || epoch_state_ == EpochState::failed) return false;
   if (session == SessionTable::none) return true;
   switch (sessions_.at(session).restore) {
     case Restore::due:
@@ -58,7 +50,7 @@ void Edge::hold(const Frame& frame, std::uint32_t session, Pending* pending) {
 
 // Keeps a request's bytes for a second try.
 void Edge::store(Pending& pending, const Frame& frame) {
-  if (!settings_.restarts || !is_sent_again(*pending.facts)) return;
+  if (!settings_.restarts || !pending.stored.empty()) return;
   if (stored_bytes_ + frame.text.size() > limits::stored_bytes_max) return;
   pending.stored.assign(frame.text).append(limits::padding_bytes, ' ');
   stored_bytes_ += pending.stored.size();
@@ -80,9 +72,10 @@ void Edge::send_stored(Pending& pending, std::string_view bytes, Step& step) {
   scanner_.scan(frame.text, envelope_);
   INVARIANT(envelope_.fault == FrameFault::none);  // it was scanned when it came
   pending.state = PendingState::sent;
+  pending.sent_at = agent_bytes_;
   pending.replay_shown = false;
   if (pending.wire_id.empty()) {
-    if (pending.stored.empty()) store(pending, frame);
+    store(pending, frame);
     send_request(pending, frame, step);
   } else if (pending.wire_id == pending.sender_id) {
     pass_on(agent_link_, frame, step);
@@ -203,17 +196,18 @@ void Edge::cancel_held_prompts(std::uint32_t session, Step& step) {
     if (pending->state == PendingState::lost) pending->state = PendingState::lost_cancelling;
     if (pending->state == PendingState::held) held.push_back(pending->row);
   }
-  for (const std::uint32_t row : held) answer_cancelled(from_client_.at(row), step);
+  for (const std::uint32_t row : held) answer_cancelled(from_client_.at(row), false, step);
 }
 
-// A held request that the client cancelled: it never left. v1 ends a cancelled turn with a result, not with an error (ACP).
-void Edge::answer_cancelled(Pending& pending, Step& step) {
+// A held request that the client cancelled: it never left. v1 ends a turn that session/cancel ended with a result, not with an
+// error (ACP); `by_request`: $/cancel_request did it.
+void Edge::answer_cancelled(Pending& pending, bool by_request, Step& step) {
   std::erase_if(held_, [&](const Held& held) {
     if (held.pending != pending.row) return false;
     held_bytes_ -= held.frame.size();
     return true;
   });
-  const bool is_v1_prompt = version() == rules::Version::v1 && pending.facts->id == MethodId::session_prompt;
+  const bool is_v1_prompt = !by_request && version() == rules::Version::v1 && pending.facts->id == MethodId::session_prompt;
   if (!is_v1_prompt) {
     return fail_all(pending,
                     {.code = code::request_cancelled, .message = "Cancelled before it was sent.", .reason = "cancelled", .outcome = rules::Outcome::not_sent},

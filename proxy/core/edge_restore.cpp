@@ -30,15 +30,25 @@ std::string_view trimmed_type(std::string_view value, rules::Version version) no
 
 }  // namespace
 
-void Edge::lose_epoch(const AgentEnd& end, Step& step) {
+void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
   end_ = end;
-  reach_ = AgentReach::ending;
+  reach_ = AgentReach::lost;
+  const std::uint64_t taken = agent_bytes_ - std::min<std::uint64_t>(agent_bytes_, unwritten);
+  std::vector<Held> never_left;
   repeated_initialize_ = Pending::no_row;
   own_.clear();
   for (Pending* pending = from_client_.oldest(); pending != nullptr;) {
     Pending* const next = from_client_.after(*pending);
     switch (pending->state) {
-      case PendingState::sent: pending->state = PendingState::lost; break;
+      case PendingState::sent:
+        // Not one byte of it was taken: it waits like any that came later.
+        if (pending->sent_at >= taken && !pending->stored.empty()) {
+          pending->state = PendingState::held;
+          never_left.push_back({pending->session, pending->row, std::string(pending->stored_text())});
+        } else {
+          pending->state = PendingState::lost;
+        }
+        break;
       case PendingState::cancelling: pending->state = PendingState::lost_cancelling; break;
       case PendingState::abandoned: remove_request(*pending); break;  // its late answer will not come
       case PendingState::waiting:
@@ -48,6 +58,8 @@ void Edge::lose_epoch(const AgentEnd& end, Step& step) {
     }
     pending = next;
   }
+  for (const Held& held : never_left) held_bytes_ += held.frame.size();
+  held_.insert(held_.begin(), std::make_move_iterator(never_left.begin()), std::make_move_iterator(never_left.end()));
   cancel_open_agent_requests(step);
   later_epoch_ = true;
   epoch_state_ = EpochState::initializing;
@@ -63,6 +75,7 @@ void Edge::begin_restore(LinkId agent, Step& step) {
   INVARIANT(!initialize_params_.empty());
   agent_link_ = agent;
   agent_framer_ = Framer(settings_.frame_bytes_max);
+  agent_bytes_ = 0;
   reach_ = AgentReach::restoring;
   epoch_state_ = EpochState::initializing;
   last_sign_of_life_ = step.now;
@@ -80,7 +93,7 @@ void Edge::send_own(OwnKind kind, std::uint32_t session, std::string_view method
   std::string id = make_own_id();
   out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{}\",\"params\":{}}}\n", id, method, params);
   own_.push_back({kind, session, std::move(id)});
-  step.actions.send_copy(agent_link_, out_);
+  send_text(agent_link_, out_, step);
 }
 
 // True if the answer at hand is to a request of keyhop's own; it is dealt with then.

@@ -2,6 +2,7 @@
 // waits.
 #include <array>
 #include <fmt/format.h>
+#include <utility>
 
 #include "proxy/core/edge.h"
 #include "proxy/core/invariant.h"
@@ -11,33 +12,6 @@ namespace acp {
 namespace {
 
 using rules::MethodId;
-
-// What the client is told when the agent ended before it answered. Who, how, was it sent, what now.
-std::string lost_message(const rules::Decision& decision, const Pending& pending, const AgentEnd& end) {
-  const std::string agent = describe(end);
-  if (decision.reason == rules::Reason::cancelled)
-    return fmt::format("Cancelled; the agent {} before it confirmed that.", agent);
-  if (decision.outcome == rules::Outcome::not_sent)
-    return fmt::format("The agent {}; this request had not been sent to it.", agent);
-  if (pending.facts->id == MethodId::session_prompt) {
-    return fmt::format(
-        "The agent {} before it answered. Whether the prompt was taken in is unknown: look at the "
-        "conversation before sending it again.",
-        agent);
-  }
-  return fmt::format("The agent {} before it answered. Whether the request took effect is unknown.", agent);
-}
-
-rules::LossPoint loss_point(PendingState state) noexcept {
-  switch (state) {
-    case PendingState::held: return rules::LossPoint::held;
-    case PendingState::cancelling: return rules::LossPoint::cancelling;
-    case PendingState::sent:
-    case PendingState::waiting:
-    case PendingState::abandoned: return rules::LossPoint::sent;
-  }
-  return rules::LossPoint::sent;
-}
 
 }  // namespace
 
@@ -52,51 +26,38 @@ void Edge::remove_request(Pending& pending) noexcept {
   } else if (pending.session != SessionTable::none && pending.facts->id == MethodId::session_prompt) {
     --sessions_.at(pending.session).open_prompts;
   }
+  if (pending.facts->effect == rules::SessionEffect::activates) --open_replays_;
+  stored_bytes_ -= pending.stored.size();
   from_client_.remove(pending);
 }
 
 // The agent's answer, under every id that waits for it, side by side: the first one, then its duplicates in
 // order.
 void Edge::answer_all(Pending& pending, const Frame& frame, Step& step) {
-  if (envelope_.is_success()) take_effect(pending);
+  note_newer_change(pending);
+  if (envelope_.is_success()) take_effect(pending, step);
   settle_key_answered(pending);
   const Member& id = envelope_.member(Slot::id);
-  if (pending.wire_id == pending.sender_id || pending.sender_id == envelope_.raw(Slot::id)) {
-    pass_on(client_link_, frame, step);
-  } else {
-    std::array<Splice, 1> splices{{{id, pending.sender_id}}};
+  bool as_it_came = pending.wire_id == pending.sender_id;  // the first one only
+  answer_each(pending, [&](std::string_view id_token) {
+    if (std::exchange(as_it_came, false) || id_token == envelope_.raw(Slot::id)) return pass_on(client_link_, frame, step);
+    std::array<Splice, 1> splices{{{id, id_token}}};
     pass_on_spliced(client_link_, frame, splices, step);
-  }
-  for (std::uint32_t row = pending.next_waiter; row != Pending::no_row;) {
-    Pending& waiter = from_client_.at(row);
-    row = waiter.next_waiter;
-    std::array<Splice, 1> splices{{{id, waiter.sender_id}}};
-    pass_on_spliced(client_link_, frame, splices, step);
-    remove_request(waiter);
-  }
-  remove_request(pending);
+  });
 }
 
 // An error of keyhop's own for a request and all that wait beside it.
 void Edge::fail_all(Pending& pending, const OwnError& error, Step& step) {
   settle_key_lost(pending, error.outcome);
-  const auto fail = [&](std::string_view id_token) {
+  answer_each(pending, [&](std::string_view id_token) {
     out_.clear();
     append_error(out_, id_token, error);
     send_text(client_link_, out_, step);
-  };
-  fail(pending.sender_id);
-  for (std::uint32_t row = pending.next_waiter; row != Pending::no_row;) {
-    Pending& waiter = from_client_.at(row);
-    row = waiter.next_waiter;
-    fail(waiter.sender_id);
-    remove_request(waiter);
-  }
-  remove_request(pending);
+  });
 }
 
 // What a success tells about sessions and the protocol version.
-void Edge::take_effect(const Pending& pending) {
+void Edge::take_effect(const Pending& pending, Step& step) {
   const auto set_state = [this](std::uint32_t session, SessionState state) {
     if (session != SessionTable::none) sessions_.at(session).state = state;
   };
@@ -105,12 +66,16 @@ void Edge::take_effect(const Pending& pending) {
       if (envelope_.member(Slot::result_session_id).type == ValueType::string) {
         const std::uint32_t opened = sessions_.intern(decoded(Slot::result_session_id, session_scratch_));
         set_state(opened, SessionState::active);
+        learn_session(pending, opened);
         // A new session of an old name shares nothing with it (design §6.4).
         if (pending.facts->id == MethodId::session_new && opened != SessionTable::none)
           keys_.remove_settled_of(opened);
       }
       break;
-    case rules::SessionEffect::activates: set_state(pending.session, SessionState::active); break;
+    case rules::SessionEffect::activates:
+      set_state(pending.session, SessionState::active);
+      learn_session(pending, pending.session);
+      break;
     case rules::SessionEffect::closes:
     case rules::SessionEffect::archives: set_state(pending.session, SessionState::inactive); break;
     case rules::SessionEffect::deletes:
@@ -124,29 +89,22 @@ void Edge::take_effect(const Pending& pending) {
         set_state(pending.session, SessionState::active);
       }
       break;
+    case rules::SessionEffect::sets: learn_values(pending); break;
     case rules::SessionEffect::none:
     case rules::SessionEffect::cancels:
-    case rules::SessionEffect::sets:
     case rules::SessionEffect::reports: break;
   }
+  if (pending.facts->id == MethodId::authenticate) restore_after_login(step);
   if (pending.facts->id == MethodId::initialize &&
       envelope_.member(Slot::result_protocol_version).type == ValueType::number) {
-    const std::string_view token = envelope_.raw(Slot::result_protocol_version);
-    version_ = token == "1" || token == "0" ? rules::Version::v1 : rules::Version::v2;
+    version_ = version_of_token(envelope_.raw(Slot::result_protocol_version));
+    learn_initialize(pending);
   }
 }
 
 void Edge::settle_one(Pending& pending, const AgentEnd& end, Step& step) {
-  const rules::Decision decision = rules::decide({
-      .retry_class = pending.facts->retry_class,
-      .point = loss_point(pending.state),
-      .key = pending.key == Pending::no_row ? rules::KeyCare::none
-             : guards(*pending.facts)       ? rules::KeyCare::guarded
-                                            : rules::KeyCare::forwarded,
-      .restarts = false,
-      .client_gone = client_gone_,
-  });
-  const std::string message = lost_message(decision, pending, end);
+  const rules::Decision decision = rules::decide(loss_of(pending, false));
+  const std::string message = describe_loss(decision, pending.facts->effect == rules::SessionEffect::prompts, end);
   const std::string_view reason = rules::to_string(decision.reason);
   // A dropped one is owed no answer; failing it sends none, since its client is gone.
   INVARIANT(decision.verdict == rules::Verdict::fail || decision.verdict == rules::Verdict::drop);
@@ -170,6 +128,8 @@ void Edge::settle_lost(const AgentEnd& end, Step& step) {
       settle_one(*pending, end, step);
     }
   }
+  held_.clear();
+  held_bytes_ = 0;
   cancel_open_agent_requests(step);
   reach_ = AgentReach::gone;
   end_ = end;

@@ -34,6 +34,8 @@ inline constexpr std::size_t backlog_bytes_hard =
     8 * mib;  // at which the peer itself is not read: its requests make our answers
 inline constexpr std::size_t stderr_backlog_bytes_max = 1 * mib;  // then lines are dropped and counted
 
+inline constexpr std::size_t restarts_max = 1000;  // --restart-limit
+
 // What is kept for another try.
 inline constexpr std::size_t stored_bytes_max = 256 * mib;  // frames of open requests; beyond that a lost one fails
 inline constexpr std::size_t held_bytes_max = 8 * mib;      // frames that wait for a restore; then the client is not read

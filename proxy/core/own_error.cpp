@@ -55,4 +55,28 @@ std::string describe(const AgentEnd& end) {
   return fmt::format("was killed by signal {} ({})", end.status->value, ::strsignal(end.status->value));
 }
 
+std::string describe_loss(const rules::Decision& decision, bool is_prompt, const AgentEnd& end) {
+  const std::string agent = describe(end);
+  if (decision.code == code::request_cancelled) {
+    return fmt::format("Cancelled; the agent {} before it confirmed that.", agent);
+  }
+  if (decision.outcome == rules::Outcome::not_sent) {
+    return fmt::format("The agent {}; this request had not been sent to it.", agent);
+  }
+  switch (decision.reason) {
+    case rules::Reason::newer_change:
+      return fmt::format("The agent {} before it answered. A later change of the same value was answered, so this one was not sent again.", agent);
+    case rules::Reason::replay_interrupted:
+      return fmt::format("The agent {} in the middle of the replay. It was not started over, since its parts would show twice: load the session again.", agent);
+    case rules::Reason::none:
+    case rules::Reason::agent_lost:
+    case rules::Reason::cancelled:
+    case rules::Reason::session_refused: break;
+  }
+  if (is_prompt) {
+    return fmt::format("The agent {} before it answered. Whether the prompt was taken in is unknown: look at the conversation before sending it again.", agent);
+  }
+  return fmt::format("The agent {} before it answered. Whether the request took effect is unknown.", agent);
+}
+
 }  // namespace acp

@@ -44,6 +44,9 @@ struct OwnError {
 // Appends the error answer to the request with this raw id token (empty: `null`), LF included.
 void append_error(std::string& out, std::string_view id_token, const OwnError& error);
 
+// What the client is told of a request that the agent's end left unanswered: who, how, was it sent, what now.
+std::string describe_loss(const rules::Decision& decision, bool is_prompt, const AgentEnd& end);
+
 // "exited with code 3", "was killed by signal 9 (Killed)", "could not be started (No such file or
 // directory)".
 std::string describe(const AgentEnd& end);

@@ -46,9 +46,10 @@ struct Pending {
   std::uint32_t next_waiter = no_row;  // list of waiters, in order of arrival
   std::uint32_t last_waiter = no_row;
 
+  std::uint64_t sent_at = 0;           // how many bytes its receiver had been sent before it
   bool newer_change_answered = false;  // a later request that changes the same thing was answered
   bool replay_shown = false;           // the client saw part of the replay that this one asked for
-  // The frame as the sender wrote it, limits::padding_bytes behind it; empty if it is never sent again.
+  // The frame as the sender wrote it, limits::padding_bytes behind it, for another try; empty if there is no room to keep it.
   std::string stored;
   std::string_view stored_text() const noexcept {
     return std::string_view(stored).substr(0, stored.size() - (stored.empty() ? 0 : limits::padding_bytes));

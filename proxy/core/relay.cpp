@@ -1,5 +1,6 @@
 #include "proxy/core/relay.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <variant>
 
@@ -9,24 +10,23 @@
 namespace acp {
 namespace {
 
-constexpr LinkId agent_link{2};
-constexpr Epoch first_epoch{1};
-constexpr Duration exit_wait =
-    std::chrono::milliseconds(50);  // between the end of a process's stdout and its exit
-constexpr Duration term_to_kill = std::chrono::seconds(1);  // design §9
-
 constexpr bool is_edge(Phase from, Phase to) noexcept {
+  const auto one_of = [to](auto... phases) { return ((to == phases) || ...); };
+  using enum Phase;
   switch (from) {
-    case Phase::starting:
-      return to == Phase::serving || to == Phase::stranded || to == Phase::ending || to == Phase::over;
-    case Phase::serving:
-      return to == Phase::draining || to == Phase::closing || to == Phase::leaving || to == Phase::ending;
-    case Phase::draining: return to == Phase::closing || to == Phase::leaving || to == Phase::ending;
-    case Phase::closing: return to == Phase::ending;
-    case Phase::leaving: return to == Phase::ending;
-    case Phase::ending: return to == Phase::stranded || to == Phase::over;
-    case Phase::stranded: return to == Phase::over;
-    case Phase::over: return false;
+    case starting: return one_of(serving, restoring, draining, closing, stranded, waiting, spent, lost, ending, over);
+    case serving: return one_of(draining, closing, leaving, lost, ending);
+    case leaving: return one_of(lost, ending);
+    case lost: return one_of(starting, waiting, spent, ending, over);
+    case waiting: return one_of(starting, over);
+    case spent: return one_of(parked, starting, over);
+    case parked: return one_of(starting, over);
+    case restoring: return one_of(serving, draining, closing, leaving, lost, ending);
+    case draining: return one_of(closing, leaving, ending);
+    case closing: return one_of(ending);
+    case ending: return one_of(stranded, over);
+    case stranded: return one_of(over);
+    case over: return false;
   }
   return false;
 }
@@ -35,14 +35,15 @@ constexpr bool is_edge(Phase from, Phase to) noexcept {
 
 Relay::Relay(const Settings& settings)
     : settings_(settings),
-      edge_(settings, client_link, agent_link),
-      stderr_tail_(settings.stderr_tail_lines) {}
+      edge_(settings, client_link, agent_link_),
+      stderr_tail_(settings.stderr_tail_lines),
+      budget_(settings.restart_limit, settings.seed) {}
 
 void Relay::start(Instant /*now*/, Actions& actions) {
   // The client is read once the command runs, so that a command that cannot be executed has been sent
   // nothing.
   actions.add(PauseReading{client_link});
-  actions.add(StartAgent{first_epoch, agent_link});
+  actions.add(StartAgent{epoch_, agent_link_});
 }
 
 void Relay::step(const Event& event, Instant now, Actions& actions) {
@@ -53,9 +54,11 @@ void Relay::step(const Event& event, Instant now, Actions& actions) {
 
 std::optional<Instant> Relay::next_deadline() const noexcept {
   if (phase_ == Phase::over) return std::nullopt;
-  const auto silence = edge_.silence_deadline();
-  if (!silence || (phase_deadline_ && *phase_deadline_ < *silence)) return phase_deadline_;
-  return silence;
+  std::optional<Instant> first = phase_deadline_;
+  for (const auto& other : {edge_.silence_deadline(), edge_.restore_deadline()}) {
+    if (other && (!first || *other < *first)) first = other;
+  }
+  return first;
 }
 
 void Relay::set_phase(Phase phase) {
@@ -64,47 +67,30 @@ void Relay::set_phase(Phase phase) {
   phase_deadline_.reset();
 }
 
-// A process of the epoch may still be running.
-bool Relay::is_alive() const noexcept {
-  switch (phase_) {
-    case Phase::starting:
-    case Phase::serving:
-    case Phase::draining:
-    case Phase::closing:
-    case Phase::leaving: return true;
-    case Phase::ending:
-    case Phase::stranded:
-    case Phase::over: return false;
-  }
-  return false;
-}
-
 void Relay::on(const BytesRead& event, Step& step) {
   if (event.link == client_link) {
     edge_.read_client(event.bytes, step);
-    if (phase_ == Phase::stranded && edge_.has_answered_gone()) exit(step);
-    return;
+    return after_client_frames(step);
   }
-  if (event.link != agent_link) return;
+  if (event.link != agent_link_) return;  // what still comes from an epoch that was closed
   edge_.read_agent(event.bytes, step);
   after_agent_frames(step);
 }
 
-void Relay::after_agent_frames(Step& step) {
-  if (edge_.is_agent_unreadable() && is_alive()) return end_agent(term_to_kill, step);
-  if (phase_ == Phase::draining && edge_.open_requests() == 0) begin_closing(step);
+void Relay::after_client_frames(Step& step) {
+  if (phase_ == Phase::stranded && edge_.has_answered_gone()) return exit(step);
+  if (phase_ == Phase::parked && edge_.has_held_requests()) return start_epoch(step);
+  if (edge_.held_bytes() > limits::held_bytes_max) regulate_reading(step);
 }
 
 void Relay::on(const LinkEnded& event, Step& step) {
   const bool write_side = event.end == LinkEnd::write_failed;
   if (event.link == client_link) return write_side ? on_client_lost(step) : on_client_end(step);
-  if (event.link != agent_link) return;
+  if (event.link != agent_link_) return;
   if (!write_side) return on_agent_stream_end(step);
   // It reads no more. What it still says counts; its exit usually follows.
-  edge_.close_agent();
-  agent_backlog_ = 0;
-  regulate_reading(step);
-  if (phase_ == Phase::serving || phase_ == Phase::draining) begin_leaving(step);
+  const bool expected = phase_ != Phase::serving && phase_ != Phase::draining && phase_ != Phase::restoring;
+  if (!expected) begin_leaving(step);
 }
 
 // The client's stream has ended: a half close. What was read is delivered, what is open may still be
@@ -113,11 +99,23 @@ void Relay::on_client_end(Step& step) {
   if (client_ended_) return;
   client_ended_ = true;
   edge_.finish_client(step);
-  if (phase_ == Phase::stranded) return exit(step);
-  if (phase_ != Phase::serving) return;
-  if (edge_.open_requests() == 0) return begin_closing(step);
-  set_phase(Phase::draining);
-  phase_deadline_ = step.now + settings_.drain;
+  switch (phase_) {
+    case Phase::serving:
+    case Phase::restoring: return begin_draining(step);
+    case Phase::waiting:
+    case Phase::spent:
+    case Phase::parked:
+      edge_.settle_lost(agent_end_, step);
+      return exit(step);
+    case Phase::stranded: return exit(step);
+    case Phase::starting:
+    case Phase::leaving:
+    case Phase::lost:
+    case Phase::draining:
+    case Phase::closing:
+    case Phase::ending:
+    case Phase::over: return;
+  }
 }
 
 // The client reads no more: there is nobody to answer.
@@ -125,23 +123,28 @@ void Relay::on_client_lost(Step& step) {
   edge_.lose_client();
   client_ended_ = true;
   client_backlog_ = 0;
-  if (phase_ == Phase::stranded) return exit(step);
-  if (phase_ == Phase::serving || phase_ == Phase::draining) begin_closing(step);
+  const bool idle = is_without_agent() || phase_ == Phase::stranded;
+  if (idle) return exit(step);
+  if (phase_ == Phase::serving || phase_ == Phase::restoring || phase_ == Phase::draining) begin_closing(step);
   regulate_reading(step);
 }
 
-void Relay::on_agent_stream_end(Step& step) {
-  if (stdout_ended_) return;
-  stdout_ended_ = true;
-  edge_.finish_agent(step);
-  if (phase_ == Phase::ending) return end_epoch_if_complete(step);
-  // While closing it was told to go, and has the grace for what it must still do without a stdout.
-  if (phase_ == Phase::serving || phase_ == Phase::draining) begin_leaving(step);
+void Relay::begin_draining(Step& step) {
+  if (edge_.open_requests() == 0) return begin_closing(step);
+  set_phase(Phase::draining);
+  phase_deadline_ = step.now + settings_.drain;
+}
+
+void Relay::begin_closing(Step& step) {
+  edge_.close_agent(false);  // its stdin ends here, though it may still answer
+  set_phase(Phase::closing);
+  phase_deadline_ = step.now + settings_.kill_grace;
+  step.actions.add(CloseWriting{agent_link_});
 }
 
 void Relay::on(const LinkBacklog& event, Step& step) {
   if (event.link == client_link) client_backlog_ = event.bytes;
-  if (event.link == agent_link) agent_backlog_ = event.bytes;
+  if (event.link == agent_link_) agent_backlog_ = event.bytes;
   regulate_reading(step);
 }
 
@@ -163,56 +166,25 @@ void Relay::regulate_reading(Step& step) {
       step.actions.add(ResumeReading{link});
     }
   };
-  if (phase_ != Phase::starting)
-    apply(client_link, client_paused_, wants_pause(client_paused_, agent_backlog_, client_backlog_));
-  apply(agent_link, agent_paused_, wants_pause(agent_paused_, client_backlog_, agent_backlog_));
-}
-
-void Relay::on(const AgentStarted& /*event*/, Step& step) {
-  if (phase_ != Phase::starting) return;  // a signal came first
-  set_phase(Phase::serving);
-  if (client_ended_) return begin_closing(step);  // gone already
-  regulate_reading(step);
-}
-
-void Relay::on(const AgentStartFailed& event, Step& step) {
-  agent_end_.start_error = event.error;
-  agent_ended_ = stdout_ended_ = true;
-  step.actions.log(LogLevel::error, fmt::format("the agent {}", describe(agent_end_)));
-  edge_.settle_lost(agent_end_, step);
-  if (signal_ != 0) return exit(step);
-  set_phase(Phase::stranded);
-  if (client_ended_) return exit(step);
-  regulate_reading(step);
-}
-
-void Relay::on(const AgentExited& event, Step& step) {
-  agent_end_.status = event.status;
-  // Its children may live, and what it wrote may still be unread.
-  if (is_alive()) end_agent(term_to_kill, step);
-}
-
-void Relay::on(const AgentEnded& /*event*/, Step& step) {
-  if (agent_ended_) return;
-  agent_ended_ = true;
-  edge_.close_agent();
-  if (phase_ != Phase::ending) set_phase(Phase::ending);
-  agent_backlog_ = 0;  // nobody will read it, and its last words must be read
-  regulate_reading(step);
-  if (!stdout_ended_) step.actions.add(FinishReading{agent_link});
-  end_epoch_if_complete(step);
+  const bool first_start = phase_ == Phase::starting && epoch_ == Epoch{1};
+  if (!first_start) {
+    const bool holds = edge_.held_bytes() > limits::held_bytes_max;
+    apply(client_link, client_paused_, holds || wants_pause(client_paused_, agent_backlog_, client_backlog_));
+  }
+  apply(agent_link_, agent_paused_, wants_pause(agent_paused_, client_backlog_, agent_backlog_));
 }
 
 void Relay::on(const StderrRead& event, Step& step) {
-  stderr_tail_.add(event.bytes);
   step.actions.add(WriteStderr{event.bytes});
+  if (event.epoch != epoch_) return;
+  stderr_tail_.add(event.bytes);
+  edge_.note_stderr(step.now);
 }
 
 void Relay::on(const SignalReceived& event, Step& step) {
   switch (event.signal) {
     case Signal::report: return report_counters(step);
-    case Signal::restart:
-      return step.actions.log(LogLevel::warning, "SIGUSR2: restarting the agent is not in this version");
+    case Signal::restart: return on_person_restart(step);
     case Signal::interrupt:
     case Signal::terminate:
     case Signal::hangup: break;
@@ -220,80 +192,66 @@ void Relay::on(const SignalReceived& event, Step& step) {
   const bool again = signal_ != 0;
   if (!again) signal_ = event.number;
   if (phase_ == Phase::stranded) return exit(step);
+  if (is_without_agent()) {
+    edge_.settle_lost(agent_end_, step);
+    return exit(step);
+  }
   if (again) {
-    step.actions.add(EndAgent{first_epoch, Duration::zero()});  // a person who asks twice means now
+    step.actions.add(EndAgent{epoch_, Duration::zero()});  // a person who asks twice means now
     return;
   }
-  if (is_alive()) return end_agent(settings_.kill_grace, step);
+  if (phase_ == Phase::lost) return set_phase(Phase::ending);
+  if (is_alive()) end_agent(settings_.kill_grace, step);
+}
+
+// SIGUSR2: for an agent that hangs alive, by the same rules as a death (design §10).
+void Relay::on_person_restart(Step& step) {
+  if (is_without_agent()) return start_epoch(step);
+  const bool runs = phase_ == Phase::serving || phase_ == Phase::restoring;
+  if (!runs || !may_restart()) {
+    return step.actions.log(LogLevel::warning, "SIGUSR2: there is nothing to restart now");
+  }
+  step.actions.log(LogLevel::info, "SIGUSR2: the agent is being restarted");
+  end_agent(std::chrono::seconds(1), step);
 }
 
 void Relay::on(const DeadlineReached& /*event*/, Step& step) {
   edge_.check_silence(step);
+  edge_.check_restores(step);
+  after_agent_frames(step);
   if (!phase_deadline_ || step.now < *phase_deadline_) return;
   phase_deadline_.reset();
   switch (phase_) {
     case Phase::draining: return begin_closing(step);
     case Phase::closing:
-    case Phase::leaving: ended_by_keyhop_ = true; return end_agent(term_to_kill, step);
+    case Phase::leaving: ended_by_keyhop_ = true; return end_agent(std::chrono::seconds(1), step);
+    case Phase::waiting: return start_epoch(step);
+    case Phase::spent:
+      edge_.await_agent();
+      return set_phase(Phase::parked);
     case Phase::starting:
     case Phase::serving:
+    case Phase::lost:
+    case Phase::parked:
+    case Phase::restoring:
     case Phase::ending:
     case Phase::stranded:
     case Phase::over: return;
   }
 }
 
-void Relay::begin_closing(Step& step) {
-  edge_.close_agent();  // its stdin ends here, though it may still answer
-  set_phase(Phase::closing);
-  phase_deadline_ = step.now + settings_.kill_grace;
-  step.actions.add(CloseWriting{agent_link});
-}
-
-void Relay::begin_leaving(Step& step) {
-  edge_.close_agent();
-  set_phase(Phase::leaving);
-  phase_deadline_ = step.now + exit_wait;
-  step.actions.add(CloseWriting{agent_link});
-}
-
-void Relay::end_agent(Duration grace, Step& step) {
-  edge_.close_agent();
-  set_phase(Phase::ending);
-  step.actions.add(CloseWriting{agent_link});
-  step.actions.add(EndAgent{first_epoch, grace});
-}
-
-void Relay::end_epoch_if_complete(Step& step) {
-  if (phase_ == Phase::ending && agent_ended_ && stdout_ended_) end_epoch(step);
-}
-
-// Nothing of the agent lives and everything it said was passed on: now every open request gets its one
-// answer.
-void Relay::end_epoch(Step& step) {
-  agent_end_.stderr_tail = stderr_tail_.text();
-  edge_.mask_keys(agent_end_.stderr_tail);
-  const std::size_t open = edge_.open_requests();
-  const bool expected = client_ended_ || signal_ != 0;
-  step.actions.log(expected ? LogLevel::info : LogLevel::warning,
-                   fmt::format("the agent {}; {} open requests of the client's were answered for it",
-                               describe(agent_end_), open));
-  edge_.settle_lost(agent_end_, step);
-  const bool stays = !edge_.was_asked() && !expected;
-  if (!stays) return exit(step);
-  set_phase(Phase::stranded);
-  regulate_reading(step);
-}
-
 void Relay::exit(Step& step) {
+  const int status = exit_status();
   set_phase(Phase::over);
-  step.actions.add(Exit{exit_status()});
+  step.actions.add(Exit{status});
 }
 
 int Relay::exit_status() const noexcept {
   constexpr int cannot_start = 69;
   constexpr int internal = 70;
+  constexpr int spent = 75;
   if (signal_ != 0) return 128 + signal_;
+  if (phase_ == Phase::spent || phase_ == Phase::parked) return spent;
   if (agent_end_.start_error != 0) return cannot_start;
   if (client_ended_ && ended_by_keyhop_) return 0;
   return agent_end_.status ? agent_end_.status->as_shell_status() : internal;
@@ -303,11 +261,11 @@ void Relay::report_counters(Step& step) {
   const Counters& counters = edge_.counters();
   const std::string line = fmt::format(
       "keyhop: counters: from client {} frames {} bytes, from agent {} frames {} bytes, open {}, joined {}, "
-      "remembered {} of {} keys, "
-      "refused {}, noise {}, dropped {}, sessions {}\n",
+      "remembered {} of {} keys, refused {}, noise {}, dropped {}, sessions {}, epoch {}, sent again {}\n",
       counters.frames_from_client, counters.bytes_from_client, counters.frames_from_agent,
       counters.bytes_from_agent, edge_.open_requests(), counters.joined, counters.remembered,
-      edge_.remembered_keys(), counters.refused, counters.noise, counters.dropped, edge_.tracked_sessions());
+      edge_.remembered_keys(), counters.refused, counters.noise, counters.dropped, edge_.tracked_sessions(),
+      epoch_.value, counters.sent_again);
   step.actions.add(WriteStderr{step.actions.arena().add(line)});
 }
 

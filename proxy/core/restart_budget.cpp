@@ -29,7 +29,7 @@ std::uint64_t RestartBudget::draw() noexcept {
   return z ^ (z >> 31);
 }
 
-RestartBudget::Verdict RestartBudget::on_loss(bool served, Instant now) {
+RestartBudget::Ruling RestartBudget::on_loss(bool served, Instant now) {
   forget_before(now);
   failures_ = served ? 0 : failures_ + 1;
   if (restarts_.size() >= limit_.restarts_max) {

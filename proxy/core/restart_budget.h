@@ -26,7 +26,7 @@ class RestartBudget {
     wait,   // start it at `at`
     spent,  // no more starts until `at`; the first request after that starts it
   };
-  struct Verdict {
+  struct Ruling {
     Answer answer;
     Instant at;
   };
@@ -34,7 +34,7 @@ class RestartBudget {
   RestartBudget(const RestartLimit& limit, std::uint64_t seed) noexcept : limit_(limit), random_(seed) {}
 
   // An epoch was lost. `served`: it had got through its start (and restore).
-  Verdict on_loss(bool served, Instant now);
+  Ruling on_loss(bool served, Instant now);
   // It is started again now.
   void on_restart(Instant now);
 

@@ -69,6 +69,7 @@ class SessionTable {
   // The row of a session that is known already, or none.
   std::uint32_t find(std::string_view id) const noexcept;
   Session& at(std::uint32_t row) noexcept { return rows_[row]; }
+  const Session& at(std::uint32_t row) const noexcept { return rows_[row]; }
   std::size_t size() const noexcept { return rows_.size(); }
 
  private:

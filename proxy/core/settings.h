@@ -36,9 +36,11 @@ struct Settings {
   RestartLimit restart_limit;
   Duration restore_timeout = std::chrono::seconds(120);
   std::size_t stderr_tail_lines = 5;
-  std::array<std::uint8_t, 32>
-      salt{};  // keys the fingerprints; random per run, injected so that the core stays deterministic
-  std::string id_prefix = "keyhop";  // of keyhop's own request ids; the shell adds a random part
+
+  // Random in each run, drawn by the shell, so that the core stays deterministic.
+  std::array<std::uint8_t, 32> salt{};  // keys the fingerprints
+  std::uint64_t seed = 0;               // of the back-off's jitter
+  std::string id_prefix = "keyhop";     // of keyhop's own request ids; a random part follows
 };
 
 }  // namespace acp

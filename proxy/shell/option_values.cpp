@@ -136,10 +136,26 @@ Problem add_rule(std::string_view text, Options& options) {
   return {};
 }
 
-Problem set_restart(std::string_view text, Options&) {
-  if (text == "never") return {};
-  if (text == "on-loss") return "restarting the agent is not in this version; give never, or leave it out";
-  return "give never";
+Problem set_restart(std::string_view text, Options& options) {
+  if (text != "never" && text != "on-loss") return "give on-loss or never";
+  options.core.restarts = text == "on-loss";
+  return {};
+}
+
+// N/SECONDS: at most N restarts in that time.
+Problem set_restart_limit(std::string_view text, Options& options) {
+  constexpr std::string_view advice = "give N/SECONDS, for example 5/60: at most 5 restarts in 60 s";
+  const auto slash = text.find('/');
+  if (slash == std::string_view::npos) return std::string(advice);
+  const auto restarts = integer_of(text.substr(0, slash));
+  Duration window{};
+  if (!restarts || *restarts > limits::restarts_max || !set_duration(text.substr(slash + 1), window).empty()) return std::string(advice);
+  options.core.restart_limit = {static_cast<std::uint32_t>(*restarts), window};
+  return {};
+}
+
+Problem set_restore_timeout(std::string_view text, Options& options) {
+  return set_duration(text, options.core.restore_timeout);
 }
 
 Problem set_ledger(std::string_view text, Options&) {
@@ -190,6 +206,7 @@ constexpr std::array rows{
     OptionRow{"drain", set_drain},         OptionRow{"kill-grace", set_kill_grace},
     OptionRow{"max-frame", set_max_frame}, OptionRow{"silence-timeout", set_silence_timeout},
     OptionRow{"restart", set_restart},     OptionRow{"ledger", set_ledger},
+    OptionRow{"restart-limit", set_restart_limit}, OptionRow{"restore-timeout", set_restore_timeout},
     OptionRow{"log-level", set_log_level}, OptionRow{"log-format", set_log_format},
     OptionRow{"log-file", set_log_file},   OptionRow{"stderr-tail", set_stderr_tail},
 };

@@ -37,7 +37,10 @@ Options (default in brackets):
   --max-frame BYTES          longest message; units KiB, MiB, GiB [64MiB]
   --silence-timeout SECONDS  give up a prompt whose session is silent for so
                              long, or off [off]
-  --restart never            what to do when the agent dies [never]
+  --restart on-loss|never    what to do when the agent dies [on-loss]
+  --restart-limit N/SECONDS  how often it is restarted in that time [5/60]
+  --restore-timeout SECONDS  how long a restarted agent may take to initialize
+                             or to restore a session [120]
   --ledger off               where keys are remembered; off: in memory [off]
   --log-level LEVEL          debug, info, warning, error or off [info]
   --log-format text|json     how log lines on stderr look [text]
@@ -54,9 +57,8 @@ Exit status: the agent's own; 0 after the client closed; 128+n after signal n;
 )";
 
 // Options of the design that this version lacks: an error as flags, a warning as variables.
-constexpr std::array<std::string_view, 8> later_options{"proxy",           "config",          "restart-limit",
-                                                        "recover-prompts", "restore-timeout", "trace",
-                                                        "trace-bodies",    "metrics"};
+constexpr std::array<std::string_view, 6> later_options{"proxy", "config",       "recover-prompts",
+                                                        "trace", "trace-bodies", "metrics"};
 constexpr std::array<std::string_view, 4> later_commands{"verify", "trace", "ledger", "serve"};
 
 constexpr std::string_view variable_prefix = "KEYHOP_";
