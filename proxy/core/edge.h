@@ -122,6 +122,8 @@ class Edge {
   std::size_t remembered_keys() const noexcept { return keys_.size(); }
   std::size_t tracked_sessions() const noexcept { return sessions_.size(); }
   void mask_keys(std::string& text) const { keys_.mask_keys(text); }
+  // What requests are told beside the agent's end, once it is gone. Empty, or a sentence after a blank.
+  void set_gone_advice(std::string advice) { gone_advice_ = std::move(advice); }
   // A request of the client's waits for an agent.
   bool has_held_requests() const noexcept;
   // There is no agent and one may be started again: requests wait for it from now on.
@@ -314,6 +316,7 @@ class Edge {
   std::size_t abandoned_ = 0;  // rows of from_client_ whose sender has its error already
   std::uint64_t own_ids_ = 0;
   std::optional<AgentEnd> end_;  // of the agent, once it has ended
+  std::string gone_advice_;      // what a person can do about it; begins with a blank
   std::optional<Instant> silence_deadline_;
 
   // Memory for decoding, one for each thing decoded at a time.

@@ -153,7 +153,7 @@ void Edge::on_client_request(const Frame& frame, Step& step) {
   if (refuse_role(facts, step)) return;
   if (reach_ == AgentReach::gone) {
     INVARIANT(end_.has_value());
-    const std::string message = fmt::format("The agent {}; this request was not sent.", describe(*end_));
+    const std::string message = fmt::format("The agent {}; this request was not sent.{}", describe(*end_), gone_advice_);
     out_.clear();
     append_error(
         out_, id_token,

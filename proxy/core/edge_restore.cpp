@@ -67,7 +67,8 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
     Session& session = sessions_.at(row);
     session.refusal.clear();
     session.hides_history = false;
-    session.restore = session.state == SessionState::active ? Restore::due : Restore::none;
+    const bool known = session.state == SessionState::active && !session.restore_members.empty();
+    session.restore = known ? Restore::due : Restore::none;
   }
 }
 
@@ -77,6 +78,7 @@ void Edge::begin_restore(LinkId agent, Step& step) {
   agent_framer_ = Framer(settings_.frame_bytes_max);
   agent_bytes_ = 0;
   reach_ = AgentReach::restoring;
+  agent_unreadable_ = false;
   epoch_state_ = EpochState::initializing;
   last_sign_of_life_ = step.now;
   // A repeated initialize that was lost is the new process's first.
@@ -247,7 +249,7 @@ bool Edge::try_restore_again(std::uint32_t row, Step& step) {
   if (session.restore != Restore::refused || step.now < session.last_restore + retry_pause) return false;
   session.refusal.clear();
   restore_session(row, step);
-  return true;
+  return session.restore == Restore::asked;
 }
 
 Instant Edge::due_at(const OwnRequest& own) const noexcept {

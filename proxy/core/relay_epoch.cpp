@@ -184,6 +184,7 @@ void Relay::plan_restart(bool served, Step& step) {
     case RestartBudget::Answer::spent: break;
   }
   edge_.settle_lost(agent_end_, step);
+  edge_.set_gone_advice(" It was restarted too often (--restart-limit); try again in a while, or look at its stderr.");
   set_phase(Phase::spent);
   phase_deadline_ = ruling.at;
   step.actions.log(LogLevel::error, fmt::format("the agent was restarted too often (--restart-limit); requests get an error for {} s, "
@@ -196,6 +197,7 @@ void Relay::give_up(Step& step) {
   constexpr Duration pause = std::chrono::seconds(30);
   takes_over_ = true;
   edge_.settle_lost(agent_end_, step);
+  edge_.set_gone_advice(fmt::format(" Its successor could not take over: {}.", edge_.restore_failure()));
   set_phase(Phase::spent);
   phase_deadline_ = step.now + pause;
 }
