@@ -53,7 +53,8 @@ bool fill_random(void* place, std::size_t size) {
 // What must differ from run to run; the core draws no randomness itself.
 bool make_unique(acp::Settings& settings) {
   std::uint64_t run = 0;
-  if (!fill_random(settings.salt.data(), settings.salt.size()) || !fill_random(&run, sizeof run)) return false;
+  if (!fill_random(settings.salt.data(), settings.salt.size()) || !fill_random(&run, sizeof run))
+    return false;
   if (!fill_random(&settings.seed, sizeof settings.seed)) return false;
   settings.id_prefix += fmt::format("-{:016x}-", run);
   return true;

@@ -26,7 +26,8 @@ void compare(const object& before, const object& now, const std::string& path, s
     }
     object inner_before;
     object inner_now;
-    if (member.value.get_object().get(inner_before) == simdjson::SUCCESS && other.get_object().get(inner_now) == simdjson::SUCCESS) {
+    if (member.value.get_object().get(inner_before) == simdjson::SUCCESS &&
+        other.get_object().get(inner_now) == simdjson::SUCCESS) {
       compare(inner_before, inner_now, name, missing);  // as deep as the frame's checked nesting
     }
   }
@@ -38,7 +39,9 @@ RestoreWays restore_ways_v1(std::string_view agent_capabilities) {
   RestoreWays ways;
   simdjson::dom::parser parser;
   object all;
-  if (parser.parse(agent_capabilities.data(), agent_capabilities.size()).get_object().get(all) != simdjson::SUCCESS) return ways;
+  if (parser.parse(agent_capabilities.data(), agent_capabilities.size()).get_object().get(all) !=
+      simdjson::SUCCESS)
+    return ways;
   element found;
   ways.load = all.at_key("loadSession").get(found) == simdjson::SUCCESS && says_yes(found);
   object sessions;
@@ -54,8 +57,10 @@ std::string missing_capabilities(std::string_view before, std::string_view now) 
   simdjson::dom::parser parser_now;
   object all_before;
   object all_now;
-  if (parser_before.parse(before.data(), before.size()).get_object().get(all_before) != simdjson::SUCCESS) return missing;
-  if (parser_now.parse(now.data(), now.size()).get_object().get(all_now) != simdjson::SUCCESS) return "all of them";
+  if (parser_before.parse(before.data(), before.size()).get_object().get(all_before) != simdjson::SUCCESS)
+    return missing;
+  if (parser_now.parse(now.data(), now.size()).get_object().get(all_now) != simdjson::SUCCESS)
+    return "all of them";
   compare(all_before, all_now, {}, missing);
   return missing;
 }

@@ -1,6 +1,7 @@
 // What an agent says that it can do, as far as a restore must know (design §7.1, §7.2).
 //
-// Invariant: reads only; unknown capabilities are compared like known ones. Lifetime: pure functions over raw JSON.
+// Invariant: reads only; unknown capabilities are compared like known ones. Lifetime: pure functions over raw
+// JSON.
 #pragma once
 
 #include <string>
@@ -15,8 +16,8 @@ struct RestoreWays {
 };
 RestoreWays restore_ways_v1(std::string_view agent_capabilities);
 
-// The names of capabilities that `before` had and `now` has not, joined by ", "; empty if none. A capability is a member that is
-// neither absent, null nor false; nested ones are named by path.
+// The names of capabilities that `before` had and `now` has not, joined by ", "; empty if none. A capability
+// is a member that is neither absent, null nor false; nested ones are named by path.
 std::string missing_capabilities(std::string_view before, std::string_view now);
 
 }  // namespace acp

@@ -78,15 +78,18 @@ class Edge {
   void finish_client(Step& step);
   void finish_agent(Step& step);
 
-  // The agent's epoch is ending: nothing more is written to it. What the client sends waits for another, or for the facts.
-  void close_agent(bool another_follows) noexcept { reach_ = another_follows ? AgentReach::lost : AgentReach::ending; }
+  // The agent's epoch is ending: nothing more is written to it. What the client sends waits for another, or
+  // for the facts.
+  void close_agent(bool another_follows) noexcept {
+    reach_ = another_follows ? AgentReach::lost : AgentReach::ending;
+  }
   // It has ended: every open request of the client's is settled, every open request of the agent's is
   // cancelled.
   void settle_lost(const AgentEnd& end, Step& step);
 
   // ---- a restart (edge_restore.cpp) ----
-  // The epoch is over and another will follow: what was sent is lost, what the agent asked the client is cancelled.
-  // `unwritten`: bytes for it that it never took; requests in them count as never sent.
+  // The epoch is over and another will follow: what was sent is lost, what the agent asked the client is
+  // cancelled. `unwritten`: bytes for it that it never took; requests in them count as never sent.
   void lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step);
   // The new epoch can be written to: its initialize goes first, then the sessions, then what is owed.
   void begin_restore(LinkId agent, Step& step);
@@ -184,7 +187,8 @@ class Edge {
   // edge_settle.cpp: answers and their effects
   void answer_all(Pending& pending, const Frame& frame, Step& step);
   void fail_all(Pending& pending, const OwnError& error, Step& step);
-  // `answer(id_token)` for the request and everyone who waits beside it, in order; all of them leave the table.
+  // `answer(id_token)` for the request and everyone who waits beside it, in order; all of them leave the
+  // table.
   template <class Answer>
   void answer_each(Pending& pending, Answer answer) {
     answer(std::string_view(pending.sender_id));
@@ -213,7 +217,8 @@ class Edge {
     bool late = false;  // its time is over; a success still counts
   };
   Instant due_at(const OwnRequest& own) const noexcept;
-  void send_own(OwnKind kind, std::uint32_t session, std::string_view method, std::string_view params, Step& step);
+  void send_own(OwnKind kind, std::uint32_t session, std::string_view method, std::string_view params,
+                Step& step);
   bool take_own_answer(const IdView& id, Step& step);
   void on_initialized(Step& step);
   void on_initialize_refused(Step& step);
@@ -303,7 +308,7 @@ class Edge {
   std::string initialize_params_;        // of the last initialize that succeeded; raw
   std::string initialize_capabilities_;  // what the agent answered; raw
   RestoreWays ways_;                     // v1
-  std::size_t open_replays_ = 0;  // the client's session/load and session/resume that are not answered
+  std::size_t open_replays_ = 0;         // the client's session/load and session/resume that are not answered
   std::uint32_t repeated_initialize_ = Pending::no_row;  // it goes to the new epoch as its first
   std::string restore_failure_;
   Instant last_sign_of_life_{};

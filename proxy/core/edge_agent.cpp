@@ -135,7 +135,8 @@ void Edge::on_agent_answer(const Frame& frame, Step& step) {
   const IdView id = read_id(envelope_.raw(Slot::id), id_scratch_);
   if (!own_.empty() && take_own_answer(id, step)) return;
   Pending* pending = id.usable() ? from_client_.by_wire_id(id) : nullptr;
-  const bool at_agent = pending != nullptr && pending->state != PendingState::lost && pending->state != PendingState::lost_cancelling;
+  const bool at_agent = pending != nullptr && pending->state != PendingState::lost &&
+                        pending->state != PendingState::lost_cancelling;
   if (!at_agent) {
     // JSON-RPC: an error may bear `id:null` when the receiver could not tell the id; it belongs to no
     // request.

@@ -153,7 +153,8 @@ void Edge::on_client_request(const Frame& frame, Step& step) {
   if (refuse_role(facts, step)) return;
   if (reach_ == AgentReach::gone) {
     INVARIANT(end_.has_value());
-    const std::string message = fmt::format("The agent {}; this request was not sent.{}", describe(*end_), gone_advice_);
+    const std::string message =
+        fmt::format("The agent {}; this request was not sent.{}", describe(*end_), gone_advice_);
     out_.clear();
     append_error(
         out_, id_token,
@@ -188,7 +189,8 @@ void Edge::dispatch(Pending& pending, const Frame& frame, Step& step) {
   }
   const bool settled = reach_ == AgentReach::open && own_.empty();
   if (!settled && !is_ready(pending.session)) return hold(frame, pending.session, &pending);
-  if (pending.session != SessionTable::none && needs_active_session(*pending.facts) && try_restore_again(pending.session, step)) {
+  if (pending.session != SessionTable::none && needs_active_session(*pending.facts) &&
+      try_restore_again(pending.session, step)) {
     return hold(frame, pending.session, &pending);
   }
   store(pending, frame);
@@ -233,7 +235,8 @@ void Edge::on_client_notification(const Frame& frame, Step& step) {
   const std::uint32_t session = session_of(facts, false);
   note_traffic(session, step);
   const bool settled = reach_ == AgentReach::open && own_.empty();
-  if (settled || reach_ == AgentReach::ending || reach_ == AgentReach::gone || is_ready(session)) return pass_on(agent_link_, frame, step);
+  if (settled || reach_ == AgentReach::ending || reach_ == AgentReach::gone || is_ready(session))
+    return pass_on(agent_link_, frame, step);
   if (facts.id != MethodId::session_cancel) return hold(frame, session, nullptr);
   if (session != SessionTable::none) cancel_held_prompts(session, step);
 }

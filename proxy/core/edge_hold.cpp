@@ -1,8 +1,7 @@
 // Frames that wait for a restore, and what becomes of requests whose agent went away (design §7.6).
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 
 #include "proxy/core/edge.h"
 #include "proxy/core/invariant.h"
@@ -22,12 +21,15 @@ bool Edge::needs_active_session(const rules::MethodFacts& facts) noexcept {
 }
 
 bool Edge::has_held_requests() const noexcept {
-  return std::any_of(held_.begin(), held_.end(), [](const Held& held) { return held.pending != Pending::no_row; });
+  return std::any_of(held_.begin(), held_.end(),
+                     [](const Held& held) { return held.pending != Pending::no_row; });
 }
 
 // Nothing of its session's restore is outstanding; without a session, the epoch's initialize.
 bool Edge::is_ready(std::uint32_t session) const {
-  if (reach_ == AgentReach::lost || epoch_state_ == EpochState::initializing || epoch_state_ == EpochState::failed) return false;
+  if (reach_ == AgentReach::lost || epoch_state_ == EpochState::initializing ||
+      epoch_state_ == EpochState::failed)
+    return false;
   if (session == SessionTable::none) return true;
   switch (sessions_.at(session).restore) {
     case Restore::due:
@@ -107,7 +109,8 @@ void Edge::release(Step& step) {
 void Edge::release_one(Held& held, Step& step) {
   if (held.pending == Pending::no_row) return pass_on(agent_link_, padded_copy(held.frame, step), step);
   Pending& pending = from_client_.at(held.pending);
-  const bool refused = held.session != SessionTable::none && needs_active_session(*pending.facts) && !sessions_.at(held.session).refusal.empty();
+  const bool refused = held.session != SessionTable::none && needs_active_session(*pending.facts) &&
+                       !sessions_.at(held.session).refusal.empty();
   if (!refused) {
     send_stored(pending, held.frame, step);
     return;
@@ -115,13 +118,15 @@ void Edge::release_one(Held& held, Step& step) {
   // The agent's own error, unchanged.
   settle_key_lost(pending, rules::Outcome::not_sent);
   answer_each(pending, [&](std::string_view id_token) {
-    out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{}}}\n", id_token, sessions_.at(held.session).refusal);
+    out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{}}}\n", id_token,
+                       sessions_.at(held.session).refusal);
     send_text(client_link_, out_, step);
   });
 }
 
 rules::Loss Edge::loss_of(const Pending& pending, bool restarts) const {
-  const bool cancelling = pending.state == PendingState::cancelling || pending.state == PendingState::lost_cancelling;
+  const bool cancelling =
+      pending.state == PendingState::cancelling || pending.state == PendingState::lost_cancelling;
   rules::Loss loss;
   loss.retry_class = pending.facts->retry_class;
   loss.point = pending.state == PendingState::held ? rules::LossPoint::held
@@ -142,7 +147,8 @@ rules::Loss Edge::loss_of(const Pending& pending, bool restarts) const {
 void Edge::settle_ready(Step& step) {
   std::vector<std::uint32_t> lost;
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
-    const bool is_lost = pending->state == PendingState::lost || pending->state == PendingState::lost_cancelling;
+    const bool is_lost =
+        pending->state == PendingState::lost || pending->state == PendingState::lost_cancelling;
     if (is_lost && is_ready(pending->session)) lost.push_back(pending->row);
   }
   for (const std::uint32_t row : lost) settle_lost_one(from_client_.at(row), step);
@@ -152,20 +158,25 @@ void Edge::settle_lost_one(Pending& pending, Step& step) {
   rules::Decision decision = rules::decide(loss_of(pending, true));
   std::string_view reason = rules::to_string(decision.reason);
   switch (decision.verdict) {
-    case rules::Verdict::send: INVARIANT(decision.verdict != rules::Verdict::send); break;  // only what is held
+    case rules::Verdict::send:
+      INVARIANT(decision.verdict != rules::Verdict::send);
+      break;  // only what is held
     case rules::Verdict::resend:
       if (!pending.stored.empty()) {
-        step.actions.log(LogLevel::info, fmt::format("{}: sent again ({})", pending.facts->method, rules::to_string(pending.facts->retry_class)));
+        step.actions.log(LogLevel::info, fmt::format("{}: sent again ({})", pending.facts->method,
+                                                     rules::to_string(pending.facts->retry_class)));
         ++counters_.sent_again;
         send_stored(pending, pending.stored_text(), step);
         return;
       }
-      decision = {rules::Verdict::fail, rules::Outcome::unknown, rules::Reason::agent_lost, code::internal_error};
+      decision = {rules::Verdict::fail, rules::Outcome::unknown, rules::Reason::agent_lost,
+                  code::internal_error};
       reason = "too_large_to_keep";
       break;
     case rules::Verdict::resolve:
       // Nothing here can look into the agent's history yet: what is not proven is unknown.
-      decision.code = pending.state == PendingState::lost_cancelling ? code::request_cancelled : code::internal_error;
+      decision.code =
+          pending.state == PendingState::lost_cancelling ? code::request_cancelled : code::internal_error;
       decision.outcome = rules::Outcome::unknown;
       reason = "outcome_unknown";
       break;
@@ -173,9 +184,11 @@ void Edge::settle_lost_one(Pending& pending, Step& step) {
     case rules::Verdict::drop: break;
   }
   INVARIANT(end_.has_value());
-  const std::string message = describe_loss(decision, pending.facts->effect == rules::SessionEffect::prompts, *end_);
+  const std::string message =
+      describe_loss(decision, pending.facts->effect == rules::SessionEffect::prompts, *end_);
   const bool dropped = decision.verdict == rules::Verdict::drop;
-  step.actions.log(LogLevel::info, fmt::format("{}: answered with an error ({})", pending.facts->method, reason));
+  step.actions.log(LogLevel::info,
+                   fmt::format("{}: answered with an error ({})", pending.facts->method, reason));
   fail_all(pending,
            {.code = dropped ? code::internal_error : decision.code,
             .message = message,
@@ -183,12 +196,13 @@ void Edge::settle_lost_one(Pending& pending, Step& step) {
             .outcome = dropped ? rules::Outcome::unknown : decision.outcome,
             .progress = has_progress(pending),
             .agent = &*end_,
-            .agent_error = pending.session == SessionTable::none ? std::string_view{} : sessions_.at(pending.session).refusal},
+            .agent_error = pending.session == SessionTable::none ? std::string_view{}
+                                                                 : sessions_.at(pending.session).refusal},
            step);
 }
 
-// `session/cancel` while its session is rebuilt: there is nothing to cancel at the agent. What was lost will not be sent again,
-// what waits is answered now (design §7).
+// `session/cancel` while its session is rebuilt: there is nothing to cancel at the agent. What was lost will
+// not be sent again, what waits is answered now (design §7).
 void Edge::cancel_held_prompts(std::uint32_t session, Step& step) {
   std::vector<std::uint32_t> held;
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
@@ -199,23 +213,28 @@ void Edge::cancel_held_prompts(std::uint32_t session, Step& step) {
   for (const std::uint32_t row : held) answer_cancelled(from_client_.at(row), false, step);
 }
 
-// A held request that the client cancelled: it never left. v1 ends a turn that session/cancel ended with a result, not with an
-// error (ACP); `by_request`: $/cancel_request did it.
+// A held request that the client cancelled: it never left. v1 ends a turn that session/cancel ended with a
+// result, not with an error (ACP); `by_request`: $/cancel_request did it.
 void Edge::answer_cancelled(Pending& pending, bool by_request, Step& step) {
   std::erase_if(held_, [&](const Held& held) {
     if (held.pending != pending.row) return false;
     held_bytes_ -= held.frame.size();
     return true;
   });
-  const bool is_v1_prompt = !by_request && version() == rules::Version::v1 && pending.facts->id == MethodId::session_prompt;
+  const bool is_v1_prompt =
+      !by_request && version() == rules::Version::v1 && pending.facts->id == MethodId::session_prompt;
   if (!is_v1_prompt) {
     return fail_all(pending,
-                    {.code = code::request_cancelled, .message = "Cancelled before it was sent.", .reason = "cancelled", .outcome = rules::Outcome::not_sent},
+                    {.code = code::request_cancelled,
+                     .message = "Cancelled before it was sent.",
+                     .reason = "cancelled",
+                     .outcome = rules::Outcome::not_sent},
                     step);
   }
   settle_key_lost(pending, rules::Outcome::not_sent);
   answer_each(pending, [&](std::string_view id_token) {
-    out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"stopReason\":\"cancelled\"}}}}\n", id_token);
+    out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"stopReason\":\"cancelled\"}}}}\n",
+                       id_token);
     send_text(client_link_, out_, step);
   });
 }

@@ -1,10 +1,11 @@
-// A new epoch is told what the old one knew: initialize, every active session, every value that was set (design §7).
+// A new epoch is told what the old one knew: initialize, every active session, every value that was set
+// (design §7).
 //
-// Requests of keyhop's own; their answers never reach the client. A session's frames wait for its own restore only.
-#include <fmt/format.h>
-
+// Requests of keyhop's own; their answers never reach the client. A session's frames wait for its own restore
+// only.
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 
 #include "proxy/core/edge.h"
 #include "proxy/core/invariant.h"
@@ -25,7 +26,8 @@ void append_member(std::string& out, std::string_view name, std::string_view raw
 std::string_view trimmed_type(std::string_view value, rules::Version version) noexcept {
   const bool flag = value == "true" || value == "false";
   if (version == rules::Version::v2) return flag ? "\"boolean\"" : "\"id\"";
-  return flag ? "\"boolean\"" : std::string_view{};  // v1: the type is optional and means boolean where it stands
+  return flag ? "\"boolean\""
+              : std::string_view{};  // v1: the type is optional and means boolean where it stands
 }
 
 }  // namespace
@@ -59,7 +61,8 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
     pending = next;
   }
   for (const Held& held : never_left) held_bytes_ += held.frame.size();
-  held_.insert(held_.begin(), std::make_move_iterator(never_left.begin()), std::make_move_iterator(never_left.end()));
+  held_.insert(held_.begin(), std::make_move_iterator(never_left.begin()),
+               std::make_move_iterator(never_left.end()));
   cancel_open_agent_requests(step);
   later_epoch_ = true;
   epoch_state_ = EpochState::initializing;
@@ -83,24 +86,31 @@ void Edge::begin_restore(LinkId agent, Step& step) {
   last_sign_of_life_ = step.now;
   // A repeated initialize that was lost is the new process's first.
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
-    if (pending->facts->id != MethodId::initialize || pending->state != PendingState::lost || pending->stored.empty()) continue;
+    if (pending->facts->id != MethodId::initialize || pending->state != PendingState::lost ||
+        pending->stored.empty())
+      continue;
     repeated_initialize_ = pending->row;
     send_stored(*pending, pending->stored_text(), step);
     return;
   }
-  send_own(OwnKind::initialize, SessionTable::none, rules::name_of(MethodId::initialize), initialize_params_, step);
+  send_own(OwnKind::initialize, SessionTable::none, rules::name_of(MethodId::initialize), initialize_params_,
+           step);
 }
 
-void Edge::send_own(OwnKind kind, std::uint32_t session, std::string_view method, std::string_view params, Step& step) {
+void Edge::send_own(OwnKind kind, std::uint32_t session, std::string_view method, std::string_view params,
+                    Step& step) {
   std::string id = make_own_id();
-  out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{}\",\"params\":{}}}\n", id, method, params);
+  out_ =
+      fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{}\",\"params\":{}}}\n", id, method, params);
   own_.push_back({kind, session, std::move(id)});
   send_text(agent_link_, out_, step);
 }
 
 // True if the answer at hand is to a request of keyhop's own; it is dealt with then.
 bool Edge::take_own_answer(const IdView& id, Step& step) {
-  const auto found = std::find_if(own_.begin(), own_.end(), [&](const OwnRequest& own) { return read_id(own.id, other_id_scratch_) == id; });
+  const auto found = std::find_if(own_.begin(), own_.end(), [&](const OwnRequest& own) {
+    return read_id(own.id, other_id_scratch_) == id;
+  });
   if (found == own_.end()) return false;
   const OwnRequest own = std::move(*found);
   own_.erase(found);
@@ -109,7 +119,8 @@ bool Edge::take_own_answer(const IdView& id, Step& step) {
     case OwnKind::initialize: success ? on_initialized(step) : on_initialize_refused(step); break;
     case OwnKind::restore:
       if (own.late && !success) break;
-      success ? on_session_restored(own.session, step) : on_session_refused(own.session, envelope_.raw(Slot::error), step);
+      success ? on_session_restored(own.session, step)
+              : on_session_refused(own.session, envelope_.raw(Slot::error), step);
       break;
     case OwnKind::set_value: on_value_answered(own.session, success, step); break;
   }
@@ -124,13 +135,20 @@ void Edge::fail_restore(std::string reason, Step& step) {
   step.actions.log(LogLevel::error, restore_failure_);
 }
 
-// The new agent answered initialize: it must speak the same version; fewer capabilities are said and lived with.
+// The new agent answered initialize: it must speak the same version; fewer capabilities are said and lived
+// with.
 void Edge::on_initialized(Step& step) {
   const std::string_view token = envelope_.raw(Slot::result_protocol_version);
   const bool same = version_of_token(token) == version_;
-  if (!same) return fail_restore(fmt::format("the agent now speaks protocol version {}: it cannot take over this connection", token), step);
-  const std::string missing = missing_capabilities(initialize_capabilities_, envelope_.raw(Slot::result_capabilities));
-  if (!missing.empty()) step.actions.log(LogLevel::warning, fmt::format("the restarted agent lacks capabilities that it had: {}", missing));
+  if (!same)
+    return fail_restore(
+        fmt::format("the agent now speaks protocol version {}: it cannot take over this connection", token),
+        step);
+  const std::string missing =
+      missing_capabilities(initialize_capabilities_, envelope_.raw(Slot::result_capabilities));
+  if (!missing.empty())
+    step.actions.log(LogLevel::warning,
+                     fmt::format("the restarted agent lacks capabilities that it had: {}", missing));
   if (version_ == rules::Version::v1) ways_ = restore_ways_v1(envelope_.raw(Slot::result_capabilities));
   epoch_state_ = EpochState::restoring;
   for (std::uint32_t row = 0; row < sessions_.size(); ++row) {
@@ -143,11 +161,15 @@ void Edge::on_initialized(Step& step) {
 void Edge::restore_session(std::uint32_t row, Step& step) {
   Session& session = sessions_.at(row);
   MethodId way = MethodId::session_resume;
-  if (version_ == rules::Version::v1 && !ways_.resume) way = ways_.load ? MethodId::session_load : MethodId::other;
+  if (version_ == rules::Version::v1 && !ways_.resume)
+    way = ways_.load ? MethodId::session_load : MethodId::other;
   if (way == MethodId::other) {
-    // Nothing that was not advertised may be called; the agent decides what a request for the session is worth now.
+    // Nothing that was not advertised may be called; the agent decides what a request for the session is
+    // worth now.
     session.restore = Restore::none;
-    step.actions.log(LogLevel::warning, "the agent offers neither session/resume nor session/load: a session could not be restored");
+    step.actions.log(
+        LogLevel::warning,
+        "the agent offers neither session/resume nor session/load: a session could not be restored");
     return;
   }
   session.restore = Restore::asked;
@@ -166,7 +188,8 @@ void Edge::on_session_restored(std::uint32_t row, Step& step) {
   Session& session = sessions_.at(row);
   session.hides_history = false;
   if (envelope_.has(Slot::result_current_mode_id)) {
-    session.restored_values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::result_current_mode_id), false);
+    session.restored_values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::result_current_mode_id),
+                                   false);
   }
   if (envelope_.member(Slot::result_config_options).type == ValueType::array) {
     session.restored_values.report_config_options(envelope_.raw(Slot::result_config_options), false);
@@ -185,11 +208,17 @@ void Edge::on_session_refused(std::uint32_t row, std::string_view error, Step& s
   const std::string_view code = envelope_.raw(Slot::error_code);
   const bool login = code == "-32000";
   const bool for_good = code == "-32002" || code == "-32602";
-  step.actions.log(LogLevel::warning, fmt::format("the agent refused to restore a session (code {})", code.empty() ? "none" : code));
-  finish_session(row, login ? Restore::needs_login : for_good ? Restore::refused_for_good : Restore::refused, step);
+  step.actions.log(LogLevel::warning, fmt::format("the agent refused to restore a session (code {})",
+                                                  code.empty() ? "none" : code));
+  finish_session(row,
+                 login      ? Restore::needs_login
+                 : for_good ? Restore::refused_for_good
+                            : Restore::refused,
+                 step);
 }
 
-// One value after another, in the order last set; a refused one once more after the rest (one option may need another first).
+// One value after another, in the order last set; a refused one once more after the rest (one option may need
+// another first).
 void Edge::set_next_value(std::uint32_t row, Step& step) {
   Session& session = sessions_.at(row);
   if (session.next_to_set == session.to_set.size()) return finish_session(row, Restore::done, step);
@@ -205,16 +234,20 @@ void Edge::set_next_value(std::uint32_t row, Step& step) {
     append_member(params, "value", value.value);
   }
   params += '}';
-  send_own(OwnKind::set_value, row, rules::name_of(mode ? MethodId::set_mode : MethodId::set_config_option), params, step);
+  send_own(OwnKind::set_value, row, rules::name_of(mode ? MethodId::set_mode : MethodId::set_config_option),
+           params, step);
 }
 
 void Edge::on_value_answered(std::uint32_t row, bool success, Step& step) {
   Session& session = sessions_.at(row);
   const bool first_try = session.next_to_set < session.first_tries;
-  if (!success && first_try) session.to_set.push_back(SessionValues::Value(session.to_set[session.next_to_set]));
+  if (!success && first_try)
+    session.to_set.push_back(SessionValues::Value(session.to_set[session.next_to_set]));
   if (!success && !first_try) {
     const auto& value = session.to_set[session.next_to_set];
-    step.actions.log(LogLevel::warning, fmt::format("the agent refused to set again: {}", value.kind == SessionValues::Kind::mode ? "the mode" : value.id));
+    step.actions.log(LogLevel::warning,
+                     fmt::format("the agent refused to set again: {}",
+                                 value.kind == SessionValues::Kind::mode ? "the mode" : value.id));
   }
   ++session.next_to_set;
   set_next_value(row, step);
@@ -253,7 +286,8 @@ bool Edge::try_restore_again(std::uint32_t row, Step& step) {
 }
 
 Instant Edge::due_at(const OwnRequest& own) const noexcept {
-  const Instant since = own.session == SessionTable::none ? last_sign_of_life_ : sessions_.at(own.session).last_restore;
+  const Instant since =
+      own.session == SessionTable::none ? last_sign_of_life_ : sessions_.at(own.session).last_restore;
   return since + settings_.restore_timeout;
 }
 
@@ -279,7 +313,8 @@ void Edge::check_restores(Step& step) {
     Session& session = sessions_.at(own_[i].session);
     session.hides_history = false;
     session.restore = Restore::refused;
-    session.refusal = R"({"code":-32603,"message":"keyhop: the agent did not restore the session in time (--restore-timeout).","data":{"source":"keyhop","reason":"restore_timeout","outcome":"not_sent"}})";
+    session.refusal =
+        R"({"code":-32603,"message":"keyhop: the agent did not restore the session in time (--restore-timeout).","data":{"source":"keyhop","reason":"restore_timeout","outcome":"not_sent"}})";
     release(step);
     finish_epoch_if_restored(step);
   }
@@ -303,7 +338,8 @@ void Edge::learn_session(const Pending& pending, std::uint32_t row) {
   session.restore_members.clear();
   append_member(session.restore_members, "cwd", stored_.raw(Slot::params_cwd));
   append_member(session.restore_members, "mcpServers", stored_.raw(Slot::params_mcp_servers));
-  append_member(session.restore_members, "additionalDirectories", stored_.raw(Slot::params_additional_directories));
+  append_member(session.restore_members, "additionalDirectories",
+                stored_.raw(Slot::params_additional_directories));
   append_member(session.restore_members, "systemPrompt", stored_.raw(Slot::params_system_prompt));
   append_member(session.restore_members, "_meta", stored_.raw(Slot::params_meta));
   session.restore = Restore::done;
@@ -323,8 +359,10 @@ void Edge::learn_values(const Pending& pending) {
   if (pending.facts->target == rules::ChangeTarget::mode && stored_.has(Slot::params_mode_id)) {
     values.set(SessionValues::Kind::mode, {}, stored_.raw(Slot::params_mode_id), {});
   }
-  if (pending.facts->target != rules::ChangeTarget::config_option || !stored_.has(Slot::params_config_id)) return;
-  values.set(SessionValues::Kind::config_option, stored_.raw(Slot::params_config_id), stored_.raw(Slot::params_value), stored_.raw(Slot::params_type));
+  if (pending.facts->target != rules::ChangeTarget::config_option || !stored_.has(Slot::params_config_id))
+    return;
+  values.set(SessionValues::Kind::config_option, stored_.raw(Slot::params_config_id),
+             stored_.raw(Slot::params_value), stored_.raw(Slot::params_type));
   // The answer has all options as they are now: one change may have changed others.
   if (envelope_.member(Slot::result_config_options).type == ValueType::array) {
     values.report_config_options(envelope_.raw(Slot::result_config_options), true);
@@ -362,8 +400,8 @@ void Edge::note_replay(std::uint32_t row) {
   }
 }
 
-// RFD: "A retry sent after a later change to the same option overwrites that change." Older requests for the same thing that are
-// still open will not be sent again.
+// RFD: "A retry sent after a later change to the same option overwrites that change." Older requests for the
+// same thing that are still open will not be sent again.
 void Edge::note_newer_change(const Pending& answered) {
   if (answered.facts->target == rules::ChangeTarget::none) return;
   std::string option;
@@ -371,7 +409,8 @@ void Edge::note_newer_change(const Pending& answered) {
     scanner_.scan(answered.stored_text(), stored_);
     option.assign(stored_.raw(Slot::params_config_id));
   }
-  for (Pending* older = from_client_.oldest(); older != nullptr && older != &answered; older = from_client_.after(*older)) {
+  for (Pending* older = from_client_.oldest(); older != nullptr && older != &answered;
+       older = from_client_.after(*older)) {
     if (older->facts->target != answered.facts->target || older->session != answered.session) continue;
     if (answered.facts->target == rules::ChangeTarget::config_option && !older->stored.empty()) {
       scanner_.scan(older->stored_text(), stored_);

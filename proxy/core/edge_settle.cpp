@@ -40,7 +40,8 @@ void Edge::answer_all(Pending& pending, const Frame& frame, Step& step) {
   const Member& id = envelope_.member(Slot::id);
   bool as_it_came = pending.wire_id == pending.sender_id;  // the first one only
   answer_each(pending, [&](std::string_view id_token) {
-    if (std::exchange(as_it_came, false) || id_token == envelope_.raw(Slot::id)) return pass_on(client_link_, frame, step);
+    if (std::exchange(as_it_came, false) || id_token == envelope_.raw(Slot::id))
+      return pass_on(client_link_, frame, step);
     std::array<Splice, 1> splices{{{id, id_token}}};
     pass_on_spliced(client_link_, frame, splices, step);
   });
@@ -104,7 +105,8 @@ void Edge::take_effect(const Pending& pending, Step& step) {
 
 void Edge::settle_one(Pending& pending, const AgentEnd& end, Step& step) {
   const rules::Decision decision = rules::decide(loss_of(pending, false));
-  const std::string message = describe_loss(decision, pending.facts->effect == rules::SessionEffect::prompts, end);
+  const std::string message =
+      describe_loss(decision, pending.facts->effect == rules::SessionEffect::prompts, end);
   const std::string_view reason = rules::to_string(decision.reason);
   // A dropped one is owed no answer; failing it sends none, since its client is gone.
   INVARIANT(decision.verdict == rules::Verdict::fail || decision.verdict == rules::Verdict::drop);

@@ -28,7 +28,8 @@ Slot params_slot(std::string_view name) noexcept {
     case 3: return name == "cwd" ? Slot::params_cwd : Slot::other;
     case 4: return name == "type" ? Slot::params_type : Slot::other;
     case 5: return name == "value" ? Slot::params_value : name == "_meta" ? Slot::params_meta : Slot::other;
-    case 6: return name == "update" ? Slot::params_update : name == "modeId" ? Slot::params_mode_id : Slot::other;
+    case 6:
+      return name == "update" ? Slot::params_update : name == "modeId" ? Slot::params_mode_id : Slot::other;
     case 8: return name == "configId" ? Slot::params_config_id : Slot::other;
     case 9:
       if (name == "sessionId") return Slot::params_session_id;

@@ -37,8 +37,10 @@ inline constexpr std::size_t stderr_backlog_bytes_max = 1 * mib;  // then lines 
 inline constexpr std::size_t restarts_max = 1000;  // --restart-limit
 
 // What is kept for another try.
-inline constexpr std::size_t stored_bytes_max = 256 * mib;  // frames of open requests; beyond that a lost one fails
-inline constexpr std::size_t held_bytes_max = 8 * mib;      // frames that wait for a restore; then the client is not read
+inline constexpr std::size_t stored_bytes_max =
+    256 * mib;  // frames of open requests; beyond that a lost one fails
+inline constexpr std::size_t held_bytes_max =
+    8 * mib;  // frames that wait for a restore; then the client is not read
 
 // Tables.
 inline constexpr std::size_t pending_max = 1 << 17;      // open requests in one direction, waiters included
@@ -46,7 +48,7 @@ inline constexpr std::size_t key_rows_max = 1 << 20;     // keyed prompts rememb
 inline constexpr std::size_t sessions_max = 1 << 16;     // sessions whose state is tracked
 inline constexpr std::size_t key_code_points_max = 255;  // RFD: a string of 1 to 255 characters
 inline constexpr std::size_t session_id_bytes_max = 4 * kib;  // longer ones are relayed, not tracked
-inline constexpr std::size_t session_values_max = 256;  // modes and config options of one session
+inline constexpr std::size_t session_values_max = 256;        // modes and config options of one session
 
 inline constexpr std::size_t fingerprint_members_max =
     1 << 18;  // object members compared without regard to order, at once

@@ -43,7 +43,8 @@ void append_error(std::string& out, std::string_view id_token, const OwnError& e
   if (!error.session_id_token.empty())
     fmt::format_to(std::back_inserter(out), ",\"sessionId\":{}", error.session_id_token);
   if (error.agent != nullptr) append_agent(out, *error.agent);
-  if (!error.agent_error.empty()) fmt::format_to(std::back_inserter(out), ",\"agentError\":{}", error.agent_error);
+  if (!error.agent_error.empty())
+    fmt::format_to(std::back_inserter(out), ",\"agentError\":{}", error.agent_error);
   out += "}}}\n";
 }
 
@@ -65,16 +66,25 @@ std::string describe_loss(const rules::Decision& decision, bool is_prompt, const
   }
   switch (decision.reason) {
     case rules::Reason::newer_change:
-      return fmt::format("The agent {} before it answered. A later change of the same value was answered, so this one was not sent again.", agent);
+      return fmt::format(
+          "The agent {} before it answered. A later change of the same value was answered, so this one was "
+          "not sent again.",
+          agent);
     case rules::Reason::replay_interrupted:
-      return fmt::format("The agent {} in the middle of the replay. It was not started over, since its parts would show twice: load the session again.", agent);
+      return fmt::format(
+          "The agent {} in the middle of the replay. It was not started over, since its parts would show "
+          "twice: load the session again.",
+          agent);
     case rules::Reason::none:
     case rules::Reason::agent_lost:
     case rules::Reason::cancelled:
     case rules::Reason::session_refused: break;
   }
   if (is_prompt) {
-    return fmt::format("The agent {} before it answered. Whether the prompt was taken in is unknown: look at the conversation before sending it again.", agent);
+    return fmt::format(
+        "The agent {} before it answered. Whether the prompt was taken in is unknown: look at the "
+        "conversation before sending it again.",
+        agent);
   }
   return fmt::format("The agent {} before it answered. Whether the request took effect is unknown.", agent);
 }

@@ -23,13 +23,13 @@
 namespace acp {
 
 enum class PendingState : std::uint8_t {
-  sent,        // the receiver has it
-  cancelling,  // it has, and was asked to cancel it
-  waiting,     // never sent: a duplicate that gets the answer of `first`
-  held,        // not sent yet: there is nobody to send it to
-  lost,        // the receiver had it and is no more; to be settled by its verdict
+  sent,             // the receiver has it
+  cancelling,       // it has, and was asked to cancel it
+  waiting,          // never sent: a duplicate that gets the answer of `first`
+  held,             // not sent yet: there is nobody to send it to
+  lost,             // the receiver had it and is no more; to be settled by its verdict
   lost_cancelling,  // the same, and it had been asked to cancel it (or is asked now)
-  abandoned,   // the sender got its error; a late answer is dropped
+  abandoned,        // the sender got its error; a late answer is dropped
 };
 
 struct Pending {
@@ -49,7 +49,8 @@ struct Pending {
   std::uint64_t sent_at = 0;           // how many bytes its receiver had been sent before it
   bool newer_change_answered = false;  // a later request that changes the same thing was answered
   bool replay_shown = false;           // the client saw part of the replay that this one asked for
-  // The frame as the sender wrote it, limits::padding_bytes behind it, for another try; empty if there is no room to keep it.
+  // The frame as the sender wrote it, limits::padding_bytes behind it, for another try; empty if there is no
+  // room to keep it.
   std::string stored;
   std::string_view stored_text() const noexcept {
     return std::string_view(stored).substr(0, stored.size() - (stored.empty() ? 0 : limits::padding_bytes));

@@ -14,7 +14,8 @@ constexpr bool is_edge(Phase from, Phase to) noexcept {
   const auto one_of = [to](auto... phases) { return ((to == phases) || ...); };
   using enum Phase;
   switch (from) {
-    case starting: return one_of(serving, restoring, draining, closing, stranded, waiting, spent, lost, ending, over);
+    case starting:
+      return one_of(serving, restoring, draining, closing, stranded, waiting, spent, lost, ending, over);
     case serving: return one_of(draining, closing, leaving, lost, ending);
     case leaving: return one_of(lost, ending);
     case lost: return one_of(starting, waiting, spent, ending, over);
@@ -104,9 +105,7 @@ void Relay::on_client_end(Step& step) {
     case Phase::restoring: return begin_draining(step);
     case Phase::waiting:
     case Phase::spent:
-    case Phase::parked:
-      edge_.settle_lost(agent_end_, step);
-      return exit(step);
+    case Phase::parked: edge_.settle_lost(agent_end_, step); return exit(step);
     case Phase::stranded: return exit(step);
     case Phase::starting:
     case Phase::leaving:
@@ -125,7 +124,8 @@ void Relay::on_client_lost(Step& step) {
   client_backlog_ = 0;
   const bool idle = is_without_agent() || phase_ == Phase::stranded;
   if (idle) return exit(step);
-  if (phase_ == Phase::serving || phase_ == Phase::restoring || phase_ == Phase::draining) begin_closing(step);
+  if (phase_ == Phase::serving || phase_ == Phase::restoring || phase_ == Phase::draining)
+    begin_closing(step);
   regulate_reading(step);
 }
 
@@ -148,9 +148,9 @@ void Relay::on(const LinkBacklog& event, Step& step) {
   regulate_reading(step);
 }
 
-// Whoever fills a queue is not read until it has drained (design §4.8). The two directions are independent, so
-// that two full pipes are no deadlock: what waits for a peer keeps that peer from being read only where it is
-// more than the other side can have sent (the limit and one frame), hence made of our own answers.
+// Whoever fills a queue is not read until it has drained (design §4.8). The two directions are independent,
+// so that two full pipes are no deadlock: what waits for a peer keeps that peer from being read only where it
+// is more than the other side can have sent (the limit and one frame), hence made of our own answers.
 void Relay::regulate_reading(Step& step) {
   const std::size_t back_limit = limits::backlog_bytes_hard + settings_.frame_bytes_max;
   const auto wants_pause = [&](bool paused, std::size_t across, std::size_t back) {
@@ -226,9 +226,7 @@ void Relay::on(const DeadlineReached& /*event*/, Step& step) {
     case Phase::closing:
     case Phase::leaving: ended_by_keyhop_ = true; return end_agent(std::chrono::seconds(1), step);
     case Phase::waiting: return start_epoch(step);
-    case Phase::spent:
-      edge_.await_agent();
-      return set_phase(Phase::parked);
+    case Phase::spent: edge_.await_agent(); return set_phase(Phase::parked);
     case Phase::starting:
     case Phase::serving:
     case Phase::lost:

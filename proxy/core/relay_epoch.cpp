@@ -45,7 +45,8 @@ bool Relay::is_without_agent() const noexcept {
 
 // Not restarted: an agent that never initialized, one whose client has gone, one that was told to go.
 bool Relay::may_restart() const noexcept {
-  return settings_.restarts && settings_.restart_limit.restarts_max > 0 && edge_.is_initialized() && !client_ended_ && signal_ == 0;
+  return settings_.restarts && settings_.restart_limit.restarts_max > 0 && edge_.is_initialized() &&
+         !client_ended_ && signal_ == 0;
 }
 
 void Relay::on(const AgentStarted& event, Step& step) {
@@ -85,7 +86,8 @@ void Relay::on_agent_stream_end(Step& step) {
   edge_.finish_agent(step);
   if (phase_ == Phase::ending || phase_ == Phase::lost) return end_epoch_if_complete(step);
   // While closing it was told to go, and has the grace for what it must still do without a stdout.
-  if (phase_ == Phase::serving || phase_ == Phase::draining || phase_ == Phase::restoring) begin_leaving(step);
+  if (phase_ == Phase::serving || phase_ == Phase::draining || phase_ == Phase::restoring)
+    begin_leaving(step);
 }
 
 void Relay::after_agent_frames(Step& step) {
@@ -96,15 +98,14 @@ void Relay::after_agent_frames(Step& step) {
   switch (edge_.epoch_state()) {
     case EpochState::initializing:
     case EpochState::restoring: return;
-    case EpochState::failed:
-      takes_over_ = false;
-      return end_agent(term_to_kill, step);
+    case EpochState::failed: takes_over_ = false; return end_agent(term_to_kill, step);
     case EpochState::ready: break;
   }
   served_ = true;
   if (phase_ != Phase::restoring) return;
   set_phase(Phase::serving);
-  step.actions.log(LogLevel::info, fmt::format("the agent serves again, {} ms after it went away", milliseconds(step.now - lost_at_)));
+  step.actions.log(LogLevel::info, fmt::format("the agent serves again, {} ms after it went away",
+                                               milliseconds(step.now - lost_at_)));
 }
 
 void Relay::begin_leaving(Step& step) {
@@ -154,7 +155,8 @@ void Relay::end_epoch(Step& step) {
   edge_.mask_keys(agent_end_.stderr_tail);
   if (phase_ == Phase::lost && !may_restart()) set_phase(Phase::ending);  // the client went meanwhile
   if (phase_ == Phase::ending) return end_last_epoch(step);
-  step.actions.log(LogLevel::warning, fmt::format("the agent {}; {} requests were open", describe(agent_end_), edge_.open_requests()));
+  step.actions.log(LogLevel::warning, fmt::format("the agent {}; {} requests were open", describe(agent_end_),
+                                                  edge_.open_requests()));
   edge_.lose_epoch(agent_end_, agent_backlog_, step);
   if (!takes_over_) return give_up(step);
   plan_restart(served_, step);
@@ -164,7 +166,8 @@ void Relay::end_last_epoch(Step& step) {
   const std::size_t open = edge_.open_requests();
   const bool expected = client_ended_ || signal_ != 0;
   step.actions.log(expected ? LogLevel::info : LogLevel::warning,
-                   fmt::format("the agent {}; {} open requests of the client's were answered for it", describe(agent_end_), open));
+                   fmt::format("the agent {}; {} open requests of the client's were answered for it",
+                               describe(agent_end_), open));
   edge_.settle_lost(agent_end_, step);
   const bool stays = !edge_.was_asked() && !expected;
   if (!stays) return exit(step);
@@ -180,16 +183,20 @@ void Relay::plan_restart(bool served, Step& step) {
     case RestartBudget::Answer::wait:
       set_phase(Phase::waiting);
       phase_deadline_ = ruling.at;
-      return step.actions.log(LogLevel::info, fmt::format("the agent is started again in {} ms", milliseconds(ruling.at - step.now)));
+      return step.actions.log(LogLevel::info, fmt::format("the agent is started again in {} ms",
+                                                          milliseconds(ruling.at - step.now)));
     case RestartBudget::Answer::spent: break;
   }
   edge_.settle_lost(agent_end_, step);
-  edge_.set_gone_advice(" It was restarted too often (--restart-limit); try again in a while, or look at its stderr.");
+  edge_.set_gone_advice(
+      " It was restarted too often (--restart-limit); try again in a while, or look at its stderr.");
   set_phase(Phase::spent);
   phase_deadline_ = ruling.at;
-  step.actions.log(LogLevel::error, fmt::format("the agent was restarted too often (--restart-limit); requests get an error for {} s, "
-                                                "the first one after that starts it again",
-                                                milliseconds(ruling.at - step.now) / 1000));
+  step.actions.log(
+      LogLevel::error,
+      fmt::format("the agent was restarted too often (--restart-limit); requests get an error for {} s, "
+                  "the first one after that starts it again",
+                  milliseconds(ruling.at - step.now) / 1000));
 }
 
 // The new agent cannot take over (another protocol version, initialize refused): no loop of tries.

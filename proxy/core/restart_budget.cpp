@@ -38,7 +38,8 @@ RestartBudget::Ruling RestartBudget::on_loss(bool served, Instant now) {
   }
   if (served) return {Answer::now, now};
   // Between half and all of the doubled wait, so that many keyhops do not start their agents at one instant.
-  const Duration full = std::min(wait_first * (std::int64_t{1} << std::min(failures_ - 1, doublings_max)), wait_max);
+  const Duration full =
+      std::min(wait_first * (std::int64_t{1} << std::min(failures_ - 1, doublings_max)), wait_max);
   const auto half = static_cast<std::uint64_t>(full.count() / 2);
   return {Answer::wait, now + full - Duration(static_cast<std::int64_t>(draw() % (half + 1)))};
 }

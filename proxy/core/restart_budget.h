@@ -1,9 +1,9 @@
 // When may an agent that went away be started again? (design §7)
 //
-// The first restart after an epoch that served is immediate; epochs in a row that did not get through their restore wait, twice
-// as long each time, with jitter. At most N restarts lie in any window; beyond that the budget is spent until the oldest leaves
-// the window, or a fixed time if that is sooner.
-// Invariant: pure arithmetic on the instants it is told; the jitter comes from a seed, so the same history waits the same.
+// The first restart after an epoch that served is immediate; epochs in a row that did not get through their
+// restore wait, twice as long each time, with jitter. At most N restarts lie in any window; beyond that the
+// budget is spent until the oldest leaves the window, or a fixed time if that is sooner. Invariant: pure
+// arithmetic on the instants it is told; the jitter comes from a seed, so the same history waits the same.
 // Lifetime: one for each component, as long as the relay.
 #pragma once
 

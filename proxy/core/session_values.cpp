@@ -1,8 +1,7 @@
 #include "proxy/core/session_values.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
+#include <simdjson.h>
 
 #include "proxy/core/limits.h"
 
@@ -22,17 +21,20 @@ std::string_view trimmed(std::string_view token) noexcept {
 }  // namespace
 
 SessionValues::Value* SessionValues::find(Kind kind, std::string_view id) noexcept {
-  const auto found = std::find_if(values_.begin(), values_.end(), [&](const Value& value) { return is_same(value, kind, id); });
+  const auto found = std::find_if(values_.begin(), values_.end(),
+                                  [&](const Value& value) { return is_same(value, kind, id); });
   return found == values_.end() ? nullptr : &*found;
 }
 
 const SessionValues::Value* SessionValues::find(Kind kind, std::string_view id) const noexcept {
-  const auto found = std::find_if(values_.begin(), values_.end(), [&](const Value& value) { return is_same(value, kind, id); });
+  const auto found = std::find_if(values_.begin(), values_.end(),
+                                  [&](const Value& value) { return is_same(value, kind, id); });
   return found == values_.end() ? nullptr : &*found;
 }
 
 SessionValues::Value& SessionValues::place_last(Kind kind, std::string_view id) {
-  const auto found = std::find_if(values_.begin(), values_.end(), [&](const Value& value) { return is_same(value, kind, id); });
+  const auto found = std::find_if(values_.begin(), values_.end(),
+                                  [&](const Value& value) { return is_same(value, kind, id); });
   if (found != values_.end()) {
     std::rotate(found, found + 1, values_.end());
     return values_.back();
@@ -61,7 +63,9 @@ void SessionValues::report_config_options(std::string_view array, bool in_update
   const simdjson::padded_string padded(array);
   simdjson::ondemand::document document;
   simdjson::ondemand::array options;
-  if (parser.iterate(padded).get(document) != simdjson::SUCCESS || document.get_array().get(options) != simdjson::SUCCESS) return;
+  if (parser.iterate(padded).get(document) != simdjson::SUCCESS ||
+      document.get_array().get(options) != simdjson::SUCCESS)
+    return;
   for (auto element : options) {
     simdjson::ondemand::object option;
     if (element.get_object().get(option) != simdjson::SUCCESS) return;

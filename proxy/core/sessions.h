@@ -28,12 +28,12 @@ enum class SessionState : std::uint8_t {
 
 // How far a session is rebuilt on the present epoch (design §7).
 enum class Restore : std::uint8_t {
-  none,         // nothing to rebuild: it was not active, or the agent offers no way
-  due,          // waits for the epoch's initialize
-  asked,        // session/resume or session/load is on its way
-  setting,      // its values are being set again
+  none,     // nothing to rebuild: it was not active, or the agent offers no way
+  due,      // waits for the epoch's initialize
+  asked,    // session/resume or session/load is on its way
+  setting,  // its values are being set again
   done,
-  refused,      // tried again before the next request that needs it, after a pause
+  refused,  // tried again before the next request that needs it, after a pause
   refused_for_good,
   needs_login,  // tried again once the client has authenticated
 };
@@ -43,7 +43,8 @@ struct Session {
   SessionState state = SessionState::mentioned;
   std::uint64_t updates = 0;       // session/update notifications from the agent
   std::uint32_t open_prompts = 0;  // session/prompt requests that are with the agent
-  std::uint32_t open_replays = 0;  // the client's own session/load (or resume with a replay) that are with the agent
+  std::uint32_t open_replays =
+      0;  // the client's own session/load (or resume with a replay) that are with the agent
 
   Restore restore = Restore::none;
   std::string restore_members;  // `,"cwd":…` and so on, as the client last gave them; raw
@@ -51,12 +52,12 @@ struct Session {
   std::string refusal;          // the agent's error object, raw
   Instant last_restore{};
   SessionValues values;
-  SessionValues restored_values;               // what the restore's answer reported
-  std::vector<SessionValues::Value> to_set;    // in order; those tried once stay behind the rest once more
+  SessionValues restored_values;             // what the restore's answer reported
+  std::vector<SessionValues::Value> to_set;  // in order; those tried once stay behind the rest once more
   std::size_t next_to_set = 0;
-  std::size_t first_tries = 0;                 // entries of to_set that are first tries
+  std::size_t first_tries = 0;  // entries of to_set that are first tries
 
-  Instant last_traffic{};          // any frame of this session, either way; kept only with --silence-timeout
+  Instant last_traffic{};  // any frame of this session, either way; kept only with --silence-timeout
 };
 
 class SessionTable {

@@ -149,7 +149,8 @@ Problem set_restart_limit(std::string_view text, Options& options) {
   if (slash == std::string_view::npos) return std::string(advice);
   const auto restarts = integer_of(text.substr(0, slash));
   Duration window{};
-  if (!restarts || *restarts > limits::restarts_max || !set_duration(text.substr(slash + 1), window).empty()) return std::string(advice);
+  if (!restarts || *restarts > limits::restarts_max || !set_duration(text.substr(slash + 1), window).empty())
+    return std::string(advice);
   options.core.restart_limit = {static_cast<std::uint32_t>(*restarts), window};
   return {};
 }
@@ -202,13 +203,20 @@ Problem set_stderr_tail(std::string_view text, Options& options) {
 }
 
 constexpr std::array rows{
-    OptionRow{"keys", set_keys},           OptionRow{"rule", add_rule, true},
-    OptionRow{"drain", set_drain},         OptionRow{"kill-grace", set_kill_grace},
-    OptionRow{"max-frame", set_max_frame}, OptionRow{"silence-timeout", set_silence_timeout},
-    OptionRow{"restart", set_restart},     OptionRow{"ledger", set_ledger},
-    OptionRow{"restart-limit", set_restart_limit}, OptionRow{"restore-timeout", set_restore_timeout},
-    OptionRow{"log-level", set_log_level}, OptionRow{"log-format", set_log_format},
-    OptionRow{"log-file", set_log_file},   OptionRow{"stderr-tail", set_stderr_tail},
+    OptionRow{"keys", set_keys},
+    OptionRow{"rule", add_rule, true},
+    OptionRow{"drain", set_drain},
+    OptionRow{"kill-grace", set_kill_grace},
+    OptionRow{"max-frame", set_max_frame},
+    OptionRow{"silence-timeout", set_silence_timeout},
+    OptionRow{"restart", set_restart},
+    OptionRow{"ledger", set_ledger},
+    OptionRow{"restart-limit", set_restart_limit},
+    OptionRow{"restore-timeout", set_restore_timeout},
+    OptionRow{"log-level", set_log_level},
+    OptionRow{"log-format", set_log_format},
+    OptionRow{"log-file", set_log_file},
+    OptionRow{"stderr-tail", set_stderr_tail},
 };
 
 }  // namespace

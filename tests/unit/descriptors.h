@@ -11,8 +11,8 @@
 #include <fstream>
 #include <iterator>
 #include <poll.h>
-#include <stdlib.h>
 #include <sstream>
+#include <stdlib.h>
 #include <string>
 #include <sys/stat.h>
 #include <sys/wait.h>
