@@ -136,7 +136,7 @@ rules::Version Edge::version_of_token(std::string_view token) noexcept {
 void Edge::check_silence(Step& step) {
   if (!silence_deadline_ || step.now < *silence_deadline_) return;
   silence_deadline_.reset();
-  if (reach_ != AgentReach::open) {  // a restore has times of its own
+  if (reach_ == AgentReach::lost || reach_ == AgentReach::restoring) {  // a restore has times of its own
     silence_deadline_ = step.now + *settings_.silence_timeout;
     return;
   }

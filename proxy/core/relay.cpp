@@ -90,8 +90,11 @@ void Relay::on(const LinkEnded& event, Step& step) {
   if (event.link != agent_link_) return;
   if (!write_side) return on_agent_stream_end(step);
   // It reads no more. What it still says counts; its exit usually follows.
-  const bool expected = phase_ != Phase::serving && phase_ != Phase::draining && phase_ != Phase::restoring;
-  if (!expected) begin_leaving(step);
+  edge_.close_agent(may_restart());
+  agent_backlog_ = 0;
+  regulate_reading(step);
+  const bool unexpected = phase_ == Phase::serving || phase_ == Phase::draining || phase_ == Phase::restoring;
+  if (unexpected) begin_leaving(step);
 }
 
 // The client's stream has ended: a half close. What was read is delivered, what is open may still be
@@ -144,7 +147,7 @@ void Relay::begin_closing(Step& step) {
 
 void Relay::on(const LinkBacklog& event, Step& step) {
   if (event.link == client_link) client_backlog_ = event.bytes;
-  if (event.link == agent_link_) agent_backlog_ = event.bytes;
+  if (event.link == agent_link_) agent_backlog_ = agent_unwritten_ = event.bytes;
   regulate_reading(step);
 }
 

@@ -140,6 +140,8 @@ void Relay::on(const AgentEnded& event, Step& step) {
     edge_.close_agent(may_restart());
     set_phase(may_restart() ? Phase::lost : Phase::ending);
   }
+  agent_backlog_ = 0;  // nobody will read it, and its last words must be read
+  regulate_reading(step);
   if (!stdout_ended_) step.actions.add(FinishReading{agent_link_});
   end_epoch_if_complete(step);
 }
@@ -157,7 +159,7 @@ void Relay::end_epoch(Step& step) {
   if (phase_ == Phase::ending) return end_last_epoch(step);
   step.actions.log(LogLevel::warning, fmt::format("the agent {}; {} requests were open", describe(agent_end_),
                                                   edge_.open_requests()));
-  edge_.lose_epoch(agent_end_, agent_backlog_, step);
+  edge_.lose_epoch(agent_end_, agent_unwritten_, step);
   if (!takes_over_) return give_up(step);
   plan_restart(served_, step);
 }
@@ -172,7 +174,6 @@ void Relay::end_last_epoch(Step& step) {
   const bool stays = !edge_.was_asked() && !expected;
   if (!stays) return exit(step);
   set_phase(Phase::stranded);
-  agent_backlog_ = 0;  // nobody will read it
   regulate_reading(step);
 }
 
@@ -216,7 +217,7 @@ void Relay::start_epoch(Step& step) {
   agent_end_ = AgentEnd{};
   stderr_tail_.clear();
   agent_ended_ = stdout_ended_ = served_ = ended_by_keyhop_ = false;
-  agent_backlog_ = 0;
+  agent_backlog_ = agent_unwritten_ = 0;
   agent_paused_ = false;
   edge_.await_agent();
   set_phase(Phase::starting);

@@ -26,6 +26,11 @@ int rank_of(Phase phase) noexcept {
     case Phase::ending: return 4;
     case Phase::stranded: return 5;
     case Phase::over: return 6;
+    case Phase::lost:  // the world's lives have one epoch: its agents are not restarted
+    case Phase::waiting:
+    case Phase::spent:
+    case Phase::parked:
+    case Phase::restoring: break;
   }
   return -1;
 }

@@ -99,7 +99,15 @@ TEST_CASE("every option by flag, by flag=value and by variable") {
       {"log-format", "json", [](const Options& options) { return options.log_format == LogFormat::json; }},
       {"log-file", "/tmp/a b", [](const Options& options) { return options.log_file == "/tmp/a b"; }},
       {"ledger", "off", [](const Options& options) { return options.agent == Words{"agent"}; }},
-      {"restart", "never", [](const Options& options) { return options.agent == Words{"agent"}; }},
+      {"restart", "never", [](const Options& options) { return !options.core.restarts; }},
+      {"restart", "on-loss", [](const Options& options) { return options.core.restarts; }},
+      {"restart-limit", "3/1.5",
+       [](const Options& options) {
+         return options.core.restart_limit.restarts_max == 3 &&
+                options.core.restart_limit.window == std::chrono::milliseconds(1500);
+       }},
+      {"restore-timeout", "7",
+       [](const Options& options) { return options.core.restore_timeout == std::chrono::seconds(7); }},
       {"rule", "_x=keyed",
        [](const Options& options) {
          return options.core.rules.size() == 1 && options.core.rules[0].method == "_x" &&
@@ -178,7 +186,12 @@ TEST_CASE("a wrong value is refused: the flag or variable is named, the status i
       {"log-level", "trace"},
       {"log-format", "xml"},
       {"ledger", "/tmp/ledger.db"},
-      {"restart", "on-loss"},
+      {"restart", "always"},
+      {"restart-limit", "5"},
+      {"restart-limit", "x/60"},
+      {"restart-limit", "1001/60"},
+      {"restart-limit", "5/x"},
+      {"restore-timeout", "soon"},
       {"restart", "always"},
       {"rule", "keyed"},
       {"rule", "=keyed"},
@@ -214,8 +227,8 @@ TEST_CASE("the value of a variable is never echoed") {
 }
 
 TEST_CASE("options of later versions: flags are refused, variables ignored with a warning") {
-  const auto name = GENERATE(as<std::string>(), "proxy", "config", "restart-limit", "recover-prompts",
-                             "restore-timeout", "trace", "trace-bodies", "metrics");
+  const auto name =
+      GENERATE(as<std::string>(), "proxy", "config", "recover-prompts", "trace", "trace-bodies", "metrics");
   CAPTURE(name);
   const auto stop = stopped({"--" + name, "x", "--", "agent"});
   CHECK(stop.exit_status == 64);
