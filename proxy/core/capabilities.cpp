@@ -60,7 +60,7 @@ std::string missing_capabilities(std::string_view before, std::string_view now) 
   if (parser_before.parse(before.data(), before.size()).get_object().get(all_before) != simdjson::SUCCESS)
     return missing;
   if (parser_now.parse(now.data(), now.size()).get_object().get(all_now) != simdjson::SUCCESS)
-    return "all of them";
+    static_cast<void>(parser_now.parse("{}", 2).get_object().get(all_now));
   compare(all_before, all_now, {}, missing);
   return missing;
 }

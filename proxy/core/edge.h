@@ -105,6 +105,7 @@ class Edge {
 
   // The client reads no more: nobody is owed an answer.
   void lose_client() noexcept { client_gone_ = true; }
+  bool is_client_gone() const noexcept { return client_gone_; }
 
   // Requests of the client's that still wait for an answer.
   std::size_t open_requests() const noexcept { return from_client_.size() - abandoned_; }
@@ -220,6 +221,7 @@ class Edge {
   void send_own(OwnKind kind, std::uint32_t session, std::string_view method, std::string_view params,
                 Step& step);
   bool take_own_answer(const IdView& id, Step& step);
+  static bool is_at_agent(const Pending& pending) noexcept;
   void on_initialized(Step& step);
   void on_initialize_refused(Step& step);
   void fail_restore(std::string reason, Step& step);
@@ -254,7 +256,7 @@ class Edge {
   void settle_lost_one(Pending& pending, Step& step);
   void send_stored(Pending& pending, std::string_view frame, Step& step);
   void release_one(Held& held, Step& step);
-  void cancel_held_prompts(std::uint32_t session, Step& step);
+  bool cancel_held_prompts(std::uint32_t session, Step& step);
   void answer_cancelled(Pending& pending, bool by_request, Step& step);
   static bool needs_active_session(const rules::MethodFacts& facts) noexcept;
   rules::Loss loss_of(const Pending& pending, bool restarts) const;

@@ -19,6 +19,7 @@ using rules::MethodId;
 
 void Edge::on_agent_frame(const Frame& frame, Step& step) {
   ++counters_.frames_from_agent;
+  last_sign_of_life_ = step.now;
   if (frame.kind == FrameKind::oversize) return on_agent_oversize(frame, step);
   scanner_.scan(frame.text, envelope_);
   switch (envelope_.fault) {
@@ -103,10 +104,11 @@ void Edge::on_agent_notification(const Frame& frame, Step& step) {
   if (facts.id == MethodId::cancel_request) return cancel_agent_request(frame, step);
   const std::uint32_t session = session_of(facts, false);
   if (session != SessionTable::none) {
-    ++sessions_.at(session).updates;
+    sessions_.at(session).restore_alive = step.now;
     note_traffic(session, step);
+    if (hides(session)) return;
+    ++sessions_.at(session).updates;
     if (envelope_.has(Slot::params_update)) {
-      if (hides(session)) return;
       if (open_replays_ > 0) note_replay(session);
       report_update(session);
     }
@@ -131,13 +133,17 @@ void Edge::cancel_agent_request(const Frame& frame, Step& step) {
   pass_on_spliced(client_link_, frame, splices, step);
 }
 
+// The present epoch was sent it: its answer counts.
+bool Edge::is_at_agent(const Pending& pending) noexcept {
+  return pending.state == PendingState::sent || pending.state == PendingState::cancelling ||
+         pending.state == PendingState::abandoned;
+}
+
 void Edge::on_agent_answer(const Frame& frame, Step& step) {
   const IdView id = read_id(envelope_.raw(Slot::id), id_scratch_);
   if (!own_.empty() && take_own_answer(id, step)) return;
   Pending* pending = id.usable() ? from_client_.by_wire_id(id) : nullptr;
-  const bool at_agent = pending != nullptr && pending->state != PendingState::lost &&
-                        pending->state != PendingState::lost_cancelling;
-  if (!at_agent) {
+  if (pending == nullptr || !is_at_agent(*pending)) {
     // JSON-RPC: an error may bear `id:null` when the receiver could not tell the id; it belongs to no
     // request.
     const bool orphan_error =
@@ -159,19 +165,25 @@ void Edge::on_agent_answer(const Frame& frame, Step& step) {
   answer_all(*pending, frame, step);
   if (!takes_over) return;
   repeated_initialize_ = Pending::no_row;
+  if (!is_reachable(agent_link_)) return;
   return envelope_.is_success() ? on_initialized(step) : on_initialize_refused(step);
 }
 
 // An answer that cannot be used still ends its request.
 void Edge::fail_agents_answer(Pending& pending, Step& step) {
+  if (!is_at_agent(pending)) return;
   if (pending.state == PendingState::abandoned) return remove_request(pending);
   step.actions.log(LogLevel::warning, "the agent's answer to an open request could not be read");
+  const bool takes_over = pending.row == repeated_initialize_;
   const OwnError error{
       .message = "The agent's answer could not be read; whether the request took effect is unknown.",
       .reason = "malformed_answer",
       .outcome = rules::Outcome::unknown,
       .progress = has_progress(pending)};
   fail_all(pending, error, step);
+  if (!takes_over) return;
+  repeated_initialize_ = Pending::no_row;
+  if (is_reachable(agent_link_)) on_initialize_refused(step);
 }
 
 // ACP has no batches: nothing of an array is passed on, but the answers in it end their requests.

@@ -184,6 +184,8 @@ void Edge::on_client_request(const Frame& frame, Step& step) {
 // To the agent, or to wait for what it needs.
 void Edge::dispatch(Pending& pending, const Frame& frame, Step& step) {
   if (reach_ == AgentReach::ending) {
+    // Its last words may be its first answer to initialize: then another one follows after all.
+    if (settings_.restarts) return hold(frame, pending.session, &pending);
     pending.state = PendingState::held;
     return;
   }
@@ -238,7 +240,8 @@ void Edge::on_client_notification(const Frame& frame, Step& step) {
   if (settled || reach_ == AgentReach::ending || reach_ == AgentReach::gone || is_ready(session))
     return pass_on(agent_link_, frame, step);
   if (facts.id != MethodId::session_cancel) return hold(frame, session, nullptr);
-  if (session != SessionTable::none) cancel_held_prompts(session, step);
+  const bool at_agent = session != SessionTable::none && cancel_held_prompts(session, step);
+  if (at_agent) pass_on(agent_link_, frame, step);
 }
 
 // `$/cancel_request` names a request of this client's by the client's id; the agent knows it by the id on the

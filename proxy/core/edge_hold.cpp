@@ -76,6 +76,7 @@ void Edge::send_stored(Pending& pending, std::string_view bytes, Step& step) {
   pending.state = PendingState::sent;
   pending.sent_at = agent_bytes_;
   pending.replay_shown = false;
+  if (pending.session != SessionTable::none) pending.session_updates = sessions_.at(pending.session).updates;
   if (pending.wire_id.empty()) {
     store(pending, frame);
     send_request(pending, frame, step);
@@ -183,6 +184,10 @@ void Edge::settle_lost_one(Pending& pending, Step& step) {
     case rules::Verdict::fail:
     case rules::Verdict::drop: break;
   }
+  const std::string_view refusal =
+      pending.session == SessionTable::none ? std::string_view{} : sessions_.at(pending.session).refusal;
+  const bool too_late = refusal == restore_timeout_error;
+  if (too_late && decision.code == code::internal_error) reason = "restore_timeout";
   INVARIANT(end_.has_value());
   const std::string message =
       describe_loss(decision, pending.facts->effect == rules::SessionEffect::prompts, *end_);
@@ -196,21 +201,26 @@ void Edge::settle_lost_one(Pending& pending, Step& step) {
             .outcome = dropped ? rules::Outcome::unknown : decision.outcome,
             .progress = has_progress(pending),
             .agent = &*end_,
-            .agent_error = pending.session == SessionTable::none ? std::string_view{}
-                                                                 : sessions_.at(pending.session).refusal},
+            .agent_error = too_late ? std::string_view{} : refusal},
            step);
 }
 
 // `session/cancel` while its session is rebuilt: there is nothing to cancel at the agent. What was lost will
-// not be sent again, what waits is answered now (design §7).
-void Edge::cancel_held_prompts(std::uint32_t session, Step& step) {
+// not be sent again, what waits is answered now (design §7). True if the living agent has a prompt of it all
+// the same: one that was passed on after the session had been refused.
+bool Edge::cancel_held_prompts(std::uint32_t session, Step& step) {
+  bool at_agent = false;
   std::vector<std::uint32_t> held;
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
     if (pending->session != session || pending->facts->id != MethodId::session_prompt) continue;
     if (pending->state == PendingState::lost) pending->state = PendingState::lost_cancelling;
     if (pending->state == PendingState::held) held.push_back(pending->row);
+    if (pending->state != PendingState::sent) continue;
+    if (reach_ == AgentReach::lost) pending->state = PendingState::cancelling;  // its epoch is being ended
+    at_agent = at_agent || reach_ != AgentReach::lost;
   }
   for (const std::uint32_t row : held) answer_cancelled(from_client_.at(row), false, step);
+  return at_agent;
 }
 
 // A held request that the client cancelled: it never left. v1 ends a turn that session/cancel ended with a

@@ -41,17 +41,22 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
   own_.clear();
   for (Pending* pending = from_client_.oldest(); pending != nullptr;) {
     Pending* const next = from_client_.after(*pending);
+    // Not one byte of it was ever taken: it waits like any that came later.
+    const bool unsent =
+        is_at_agent(*pending) && !pending->was_taken && pending->sent_at >= taken && !pending->stored.empty();
+    pending->had_progress = has_progress(*pending);
     switch (pending->state) {
       case PendingState::sent:
-        // Not one byte of it was taken: it waits like any that came later.
-        if (pending->sent_at >= taken && !pending->stored.empty()) {
-          pending->state = PendingState::held;
+        pending->state = unsent ? PendingState::held : PendingState::lost;
+        pending->was_taken = !unsent;
+        if (unsent)
           never_left.push_back({pending->session, pending->row, std::string(pending->stored_text())});
-        } else {
-          pending->state = PendingState::lost;
-        }
         break;
-      case PendingState::cancelling: pending->state = PendingState::lost_cancelling; break;
+      case PendingState::cancelling:
+        pending->state = PendingState::lost_cancelling;
+        pending->was_taken = true;
+        if (unsent) answer_cancelled(*pending, true, step);
+        break;
       case PendingState::abandoned: remove_request(*pending); break;  // its late answer will not come
       case PendingState::waiting:
       case PendingState::held:
@@ -66,22 +71,21 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
   cancel_open_agent_requests(step);
   later_epoch_ = true;
   epoch_state_ = EpochState::initializing;
+  agent_unreadable_ = false;
   for (std::uint32_t row = 0; row < sessions_.size(); ++row) {
     Session& session = sessions_.at(row);
     session.refusal.clear();
     session.hides_history = false;
-    const bool known = session.state == SessionState::active && !session.restore_members.empty();
+    const bool known = session.state == SessionState::active && session.is_restorable;
     session.restore = known ? Restore::due : Restore::none;
   }
 }
 
 void Edge::begin_restore(LinkId agent, Step& step) {
-  INVARIANT(!initialize_params_.empty());
   agent_link_ = agent;
   agent_framer_ = Framer(settings_.frame_bytes_max);
   agent_bytes_ = 0;
   reach_ = AgentReach::restoring;
-  agent_unreadable_ = false;
   epoch_state_ = EpochState::initializing;
   last_sign_of_life_ = step.now;
   // A repeated initialize that was lost is the new process's first.
@@ -100,8 +104,9 @@ void Edge::begin_restore(LinkId agent, Step& step) {
 void Edge::send_own(OwnKind kind, std::uint32_t session, std::string_view method, std::string_view params,
                     Step& step) {
   std::string id = make_own_id();
-  out_ =
-      fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{}\",\"params\":{}}}\n", id, method, params);
+  out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{}\"", id, method);
+  append_member(out_, "params", params);
+  out_ += "}\n";
   own_.push_back({kind, session, std::move(id)});
   send_text(agent_link_, out_, step);
 }
@@ -114,13 +119,17 @@ bool Edge::take_own_answer(const IdView& id, Step& step) {
   if (found == own_.end()) return false;
   const OwnRequest own = std::move(*found);
   own_.erase(found);
+  if (!is_reachable(agent_link_)) return true;  // last words of an epoch that serves no more
   const bool success = envelope_.is_sound_response() && envelope_.is_success();
   switch (own.kind) {
     case OwnKind::initialize: success ? on_initialized(step) : on_initialize_refused(step); break;
     case OwnKind::restore:
       if (own.late && !success) break;
-      success ? on_session_restored(own.session, step)
-              : on_session_refused(own.session, envelope_.raw(Slot::error), step);
+      success
+          ? on_session_restored(own.session, step)
+          : on_session_refused(
+                own.session,
+                envelope_.is_sound_response() ? envelope_.raw(Slot::error) : restore_unreadable_error, step);
       break;
     case OwnKind::set_value: on_value_answered(own.session, success, step); break;
   }
@@ -172,9 +181,11 @@ void Edge::restore_session(std::uint32_t row, Step& step) {
         "the agent offers neither session/resume nor session/load: a session could not be restored");
     return;
   }
+  // What an earlier try still asks is nobody's business any more.
+  std::erase_if(own_, [row](const OwnRequest& own) { return own.session == row; });
   session.restore = Restore::asked;
   session.hides_history = way == MethodId::session_load;
-  session.last_restore = step.now;
+  session.last_restore = session.restore_alive = step.now;
   session.restored_values.clear();
   std::string params = "{\"sessionId\":";
   append_json_string(params, session.id);
@@ -187,6 +198,7 @@ void Edge::restore_session(std::uint32_t row, Step& step) {
 void Edge::on_session_restored(std::uint32_t row, Step& step) {
   Session& session = sessions_.at(row);
   session.hides_history = false;
+  session.refusal.clear();
   if (envelope_.has(Slot::result_current_mode_id)) {
     session.restored_values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::result_current_mode_id),
                                    false);
@@ -240,6 +252,7 @@ void Edge::set_next_value(std::uint32_t row, Step& step) {
 
 void Edge::on_value_answered(std::uint32_t row, bool success, Step& step) {
   Session& session = sessions_.at(row);
+  session.restore_alive = step.now;
   const bool first_try = session.next_to_set < session.first_tries;
   if (!success && first_try)
     session.to_set.push_back(SessionValues::Value(session.to_set[session.next_to_set]));
@@ -256,6 +269,7 @@ void Edge::on_value_answered(std::uint32_t row, bool success, Step& step) {
 void Edge::finish_session(std::uint32_t row, Restore state, Step& step) {
   Session& session = sessions_.at(row);
   session.restore = state;
+  if (state == Restore::done) session.refusal.clear();  // a late success counts
   session.to_set.clear();
   release(step);
   finish_epoch_if_restored(step);
@@ -287,11 +301,12 @@ bool Edge::try_restore_again(std::uint32_t row, Step& step) {
 
 Instant Edge::due_at(const OwnRequest& own) const noexcept {
   const Instant since =
-      own.session == SessionTable::none ? last_sign_of_life_ : sessions_.at(own.session).last_restore;
+      own.session == SessionTable::none ? last_sign_of_life_ : sessions_.at(own.session).restore_alive;
   return since + settings_.restore_timeout;
 }
 
 std::optional<Instant> Edge::restore_deadline() const noexcept {
+  if (!is_reachable(agent_link_)) return std::nullopt;
   std::optional<Instant> first;
   for (const OwnRequest& own : own_) {
     if (!own.late && (!first || due_at(own) < *first)) first = due_at(own);
@@ -301,6 +316,7 @@ std::optional<Instant> Edge::restore_deadline() const noexcept {
 }
 
 void Edge::check_restores(Step& step) {
+  if (!is_reachable(agent_link_)) return;
   constexpr std::string_view too_late = "the new agent did not answer initialize in time (--restore-timeout)";
   if (repeated_initialize_ != Pending::no_row && last_sign_of_life_ + settings_.restore_timeout <= step.now) {
     return fail_restore(std::string(too_late), step);
@@ -313,8 +329,7 @@ void Edge::check_restores(Step& step) {
     Session& session = sessions_.at(own_[i].session);
     session.hides_history = false;
     session.restore = Restore::refused;
-    session.refusal =
-        R"({"code":-32603,"message":"keyhop: the agent did not restore the session in time (--restore-timeout).","data":{"source":"keyhop","reason":"restore_timeout","outcome":"not_sent"}})";
+    session.refusal = restore_timeout_error;
     release(step);
     finish_epoch_if_restored(step);
   }
@@ -335,6 +350,7 @@ void Edge::learn_session(const Pending& pending, std::uint32_t row) {
   if (row == SessionTable::none || pending.stored.empty()) return;
   Session& session = sessions_.at(row);
   scanner_.scan(pending.stored_text(), stored_);
+  session.is_restorable = true;
   session.restore_members.clear();
   append_member(session.restore_members, "cwd", stored_.raw(Slot::params_cwd));
   append_member(session.restore_members, "mcpServers", stored_.raw(Slot::params_mcp_servers));
@@ -369,10 +385,13 @@ void Edge::learn_values(const Pending& pending) {
   }
 }
 
-// An update that tells a mode or option: the last word counts, also the agent's.
+// An update that tells a mode or option: the last word counts, also the agent's. While a session is rebuilt
+// it tells what the fresh agent begins with, not what was last known.
 void Edge::report_update(std::uint32_t row) {
   if (row == SessionTable::none) return;
-  SessionValues& values = sessions_.at(row).values;
+  Session& session = sessions_.at(row);
+  const bool fresh = session.restore == Restore::asked || session.restore == Restore::setting;
+  SessionValues& values = fresh ? session.restored_values : session.values;
   if (envelope_.has(Slot::update_current_mode_id)) {
     values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::update_current_mode_id), true);
   }

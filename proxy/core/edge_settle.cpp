@@ -16,6 +16,8 @@ using rules::MethodId;
 }  // namespace
 
 bool Edge::has_progress(const Pending& pending) noexcept {
+  const bool is_lost = pending.state == PendingState::lost || pending.state == PendingState::lost_cancelling;
+  if (is_lost || pending.had_progress) return pending.had_progress;  // a restore's news are not its own
   return pending.session != SessionTable::none &&
          sessions_.at(pending.session).updates != pending.session_updates;
 }
@@ -162,7 +164,9 @@ void Edge::fail_silent_prompts(std::uint32_t session, Step& step) {
   for (Pending* pending = from_client_.oldest(); pending != nullptr;) {
     Pending* const next = from_client_.after(*pending);
     const bool due = pending->session == session && pending->facts->id == MethodId::session_prompt &&
-                     pending->state != PendingState::abandoned;
+                     pending->state != PendingState::abandoned &&
+                     !(pending->state == PendingState::held &&
+                       reach_ == AgentReach::open);  // a restore has times of its own
     if (due) give_up(*pending, step);
     pending = next;
   }

@@ -30,6 +30,13 @@ struct AgentEnd {
   std::string stderr_tail;           // its last lines, keys masked; may be empty
 };
 
+// The error object, raw, that stands for the agent's where a session's restore ran out of time.
+inline constexpr std::string_view restore_timeout_error =
+    R"({"code":-32603,"message":"keyhop: the agent did not restore the session in time (--restore-timeout).","data":{"source":"keyhop","reason":"restore_timeout","outcome":"not_sent"}})";
+// The same where its answer to the restore could not be read.
+inline constexpr std::string_view restore_unreadable_error =
+    R"({"code":-32603,"message":"keyhop: the agent's answer to the session's restore could not be read.","data":{"source":"keyhop","reason":"malformed_answer","outcome":"not_sent"}})";
+
 struct OwnError {
   int code = code::internal_error;
   std::string_view message = {};

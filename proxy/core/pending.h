@@ -49,6 +49,8 @@ struct Pending {
   std::uint64_t sent_at = 0;           // how many bytes its receiver had been sent before it
   bool newer_change_answered = false;  // a later request that changes the same thing was answered
   bool replay_shown = false;           // the client saw part of the replay that this one asked for
+  bool was_taken = false;              // an epoch that is over had taken bytes of it
+  bool had_progress = false;           // its session told news while it was with an epoch that is over
   // The frame as the sender wrote it, limits::padding_bytes behind it, for another try; empty if there is no
   // room to keep it.
   std::string stored;

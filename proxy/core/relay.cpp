@@ -51,6 +51,8 @@ void Relay::step(const Event& event, Instant now, Actions& actions) {
   if (phase_ == Phase::over) return;
   Step step{actions, now};
   std::visit([&](const auto& happened) { on(happened, step); }, event);
+  const bool ends = phase_ == Phase::ending || phase_ == Phase::over;
+  if (client_paused_ && !ends) regulate_reading(step);  // what was held may be gone
 }
 
 std::optional<Instant> Relay::next_deadline() const noexcept {
@@ -80,7 +82,8 @@ void Relay::on(const BytesRead& event, Step& step) {
 
 void Relay::after_client_frames(Step& step) {
   if (phase_ == Phase::stranded && edge_.has_answered_gone()) return exit(step);
-  if (phase_ == Phase::parked && edge_.has_held_requests()) return start_epoch(step);
+  const bool asks = edge_.has_held_requests() || edge_.held_bytes() > limits::held_bytes_max;
+  if (phase_ == Phase::parked && asks) return start_epoch(step);
   if (edge_.held_bytes() > limits::held_bytes_max) regulate_reading(step);
 }
 
@@ -133,7 +136,7 @@ void Relay::on_client_lost(Step& step) {
 }
 
 void Relay::begin_draining(Step& step) {
-  if (edge_.open_requests() == 0) return begin_closing(step);
+  if (edge_.open_requests() == 0 || edge_.is_client_gone()) return begin_closing(step);
   set_phase(Phase::draining);
   phase_deadline_ = step.now + settings_.drain;
 }

@@ -114,7 +114,8 @@ class Relay {
 
   std::size_t client_backlog_ = 0;
   std::size_t agent_backlog_ = 0;
-  std::size_t agent_unwritten_ = 0;  // the last that was heard of it, also once it no longer matters for reading
+  std::size_t agent_unwritten_ =
+      0;  // the last that was heard of it, also once it no longer matters for reading
   bool client_paused_ = true;
   bool agent_paused_ = false;
 };

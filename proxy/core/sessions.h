@@ -47,10 +47,12 @@ struct Session {
       0;  // the client's own session/load (or resume with a replay) that are with the agent
 
   Restore restore = Restore::none;
+  bool is_restorable = false;   // a new, load, resume or fork of it succeeded, and its params are known
   std::string restore_members;  // `,"cwd":…` and so on, as the client last gave them; raw
   bool hides_history = false;   // the replay that comes was asked for by keyhop, not by the client
   std::string refusal;          // the agent's error object, raw
-  Instant last_restore{};
+  Instant last_restore{};       // when it was last tried
+  Instant restore_alive{};      // the last frame of this session while it is rebuilt
   SessionValues values;
   SessionValues restored_values;             // what the restore's answer reported
   std::vector<SessionValues::Value> to_set;  // in order; those tried once stay behind the rest once more

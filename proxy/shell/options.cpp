@@ -156,6 +156,12 @@ std::optional<Stop> set_from_variable(std::string_view value, const OptionRow& r
   while (!value.empty()) {
     const auto end = row.repeatable ? std::min(value.find(','), value.size()) : value.size();
     const auto problem = row.set(value.substr(0, end), options);
+    if (!problem.empty() && row.name == "ledger") {
+      // A person sets it once for every version of keyhop; like the variables of later options it is said,
+      // not refused.
+      options.warnings.push_back(fmt::format("{}: {}", variable_of(row.name), problem));
+      return std::nullopt;
+    }
     if (!problem.empty()) return usage(fmt::format("{}: {}", variable_of(row.name), problem));
     value.remove_prefix(std::min(end + 1, value.size()));
   }

@@ -1,14 +1,16 @@
 // keyhop-demo-client: what keyhop is for, shown in a few seconds with an agent that does not know idempotency
-// keys.
+// keys, and that dies.
 //
 // The same keyed prompt is sent three times, first to the agent alone, then through keyhop; what counts is
-// how often the agent's own history has it. Exit 0 only if everything that the story claims was seen.
+// how often the agent's own history has it. Then the agent behind keyhop is killed and its client goes on.
+// Exit 0 only if everything that the story claims was seen.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -167,6 +169,103 @@ std::size_t different_ids(const Outcome& outcome) {
   return ids.size();
 }
 
+bool says_state(const Json& frame, const char* state) {
+  const Json* params = member(frame, "params");
+  const Json* update = params != nullptr ? member(*params, "update") : nullptr;
+  return update != nullptr && string_member(*update, "state") == state;
+}
+
+// The next update that says that the session is in this state. False: none came.
+bool await_state(Peer& peer, const char* state) {
+  while (const auto frame = peer.receive()) {
+    if (says_state(*frame, state)) return true;
+  }
+  return false;
+}
+
+// The agent's own process, or -1.
+pid_t agent_pid(Peer& peer, int id) {
+  peer.send(request(id, "_test/state", Json::object()));
+  const Json state = result_of(peer, id);
+  const Json* pid = member(state, "pid");
+  return pid != nullptr && pid->is_number_integer() ? pid->get<pid_t>() : -1;
+}
+
+// A session with a prompt at work. Nothing: it did not come to that.
+std::optional<std::string> begin_work(Peer& peer, const std::string& directory) {
+  peer.send(
+      request(1, "initialize", Json{{"protocolVersion", 2}, {"info", {{"name", "demo"}, {"version", "1"}}}}));
+  if (result_of(peer, 1).is_null()) return std::nullopt;
+  peer.send(request(2, "session/new", Json{{"cwd", directory}, {"mcpServers", Json::array()}}));
+  return string_member(result_of(peer, 2), "sessionId");
+}
+
+Json plain_prompt(int id, const std::string& session, const char* text) {
+  return request(
+      id, "session/prompt",
+      Json{{"sessionId", session}, {"prompt", Json::array({Json{{"type", "text"}, {"text", text}}})}});
+}
+
+// What the client sees after the death, in whichever order it comes: the session restored, the answer to
+// id 4. False: not all of it.
+bool see_restore(Story& story, Peer& peer) {
+  bool restored = false;
+  bool answered = false;
+  while (!restored || !answered) {
+    const auto frame = peer.receive();
+    if (!frame) return false;
+    if (!restored && says_state(*frame, "idle")) {
+      restored = true;
+      story.received("a new agent has the session: keyhop started it and restored what was open");
+    }
+    const Json* id = member(*frame, "id");
+    if (id == nullptr || *id != 4 || member(*frame, "method") != nullptr) continue;
+    if (answered || member(*frame, "result") == nullptr) return false;
+    answered = true;
+    story.received("answer to id 4: the list, as if nothing had happened");
+  }
+  return true;
+}
+
+bool go_on(Story& story, Peer& peer, const std::string& session) {
+  if (!see_restore(story, peer)) return false;
+  peer.send(plain_prompt(5, session, "Go on"));
+  story.sent("id 5  session/prompt \"Go on\"");
+  const auto message = string_member(result_of(peer, 5), "messageId");
+  if (!message) return false;
+  story.received("answer to id 5: messageId " + *message);
+  return true;
+}
+
+// The agent is killed while it works; the client goes on with the same connection and the same session.
+bool survive_a_kill(Story& story, const std::vector<std::string>& command, const std::string& directory) {
+  Peer peer(command, directory + "/stderr.txt", {{"XDG_STATE_HOME", directory}});
+  const auto session = begin_work(peer, directory);
+  if (!session) return false;
+  story.restart_clock();
+  peer.send(plain_prompt(3, *session, "Run all the tests"));
+  story.sent("id 3  session/prompt \"Run all the tests\"");
+  if (!string_member(result_of(peer, 3), "messageId") || !await_state(peer, "running")) return false;
+  story.received("answer to id 3; the agent is at work");
+  const pid_t first = agent_pid(peer, 100);
+  if (first <= 0 || ::kill(first, SIGKILL) != 0) return false;
+  story.restart_clock();
+  story.found(false, "kill -9 " + std::to_string(first) + ": the agent is dead, in the middle of its work");
+  peer.send(request(4, "session/list", Json::object()));
+  story.sent("id 4  session/list, to an agent that is no more");
+  if (!go_on(story, peer, *session)) return false;
+  const pid_t second = agent_pid(peer, 101);
+  const auto status = peer.finish();
+  const auto left = acp::demo::remaining_processes(std::chrono::seconds(8));
+  for (const pid_t pid : left) story.found(false, "process " + std::to_string(pid) + " is still there");
+  const std::size_t inserted = count_insertions(directory);
+  const bool good = second > 0 && second != first && status && *status == 0 && left.empty() && inserted == 2;
+  story.found(good, "Process " + std::to_string(second) + " went on for process " + std::to_string(first) +
+                        "; the agent's history has " + std::to_string(inserted) +
+                        " prompts of 2; no process is left.");
+  return good;
+}
+
 bool tell(Story& story, const Options& options) {
   const auto agent_command = [&](const std::string& directory) {
     return std::vector<std::string>{options.agent, "--history",      directory, "--keys",
@@ -202,11 +301,19 @@ bool tell(Story& story, const Options& options) {
                        std::to_string(relayed.message_ids.size()) + " answers, " +
                        (different_ids(relayed) == 1 ? "one messageId." : "different messageIds."));
   if (one) story.text("keyhop and the agent have ended; no process is left.");
-  return one;
+  if (!one) return false;
+
+  story.title("The agent dies:  keyhop --restart on-loss");
+  const std::string killed = make("killed");
+  // Work that does not end by itself within the demo.
+  return survive_a_kill(
+      story,
+      {options.keyhop, "--restart", "on-loss", "--", options.agent, "--history", killed, "--turn", "60000"},
+      killed);
 }
 
 void show_errors(const Options& options) {
-  for (const char* name : {"alone", "behind"}) {
+  for (const char* name : {"alone", "behind", "killed"}) {
     std::ifstream errors(options.directory + "/" + name + "/stderr.txt");
     for (std::string line; std::getline(errors, line);)
       std::fprintf(stderr, "  %s: %s\n", name, line.c_str());
@@ -243,7 +350,8 @@ int main(int count, char** arguments) {
     std::fputs(
         "keyhop-demo-client --keyhop PATH --agent PATH [--directory DIR]\n"
         "Sends one keyed prompt three times to the agent, directly and through keyhop, and counts the "
-        "insertions.\n"
+        "insertions;\n"
+        "then kills the agent behind keyhop and goes on.\n"
         "  --directory DIR   where histories and logs go and stay (else: temporary, removed)\n",
         options.help ? stdout : stderr);
     return options.help ? 0 : 64;

@@ -151,6 +151,17 @@ class Client:
             if type(message["id"]) is type(request_id) and message["id"] == request_id
         ]
 
+    def unsettled(self):
+        """How many answers each request has that has not exactly one, and each id that no request had."""
+        counts = collections.Counter()
+        for message in map(json.loads, self.received):
+            if "method" not in message:
+                counts[json.dumps(message["id"])] += 1
+        for message in map(json.loads, self.sent):
+            if "method" in message and "id" in message:
+                counts[json.dumps(message["id"])] -= 1
+        return {number: 1 + count for number, count in counts.items() if count != 0}
+
     def request(self, method, params=None, request_id=None):
         """Sends a request; its id."""
         if request_id is None:

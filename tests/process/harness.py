@@ -9,6 +9,7 @@ import argparse
 import collections
 import ctypes
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -51,6 +52,14 @@ def expect_own_error(answer, code, outcome=None):
     if outcome:
         expect_equal(error["data"]["outcome"], outcome, "the outcome")
     return error
+
+
+def wait_for(condition):
+    """Looks again and again until the condition holds; its value. For what no descriptor tells of; the
+    test's alarm ends a wait in vain."""
+    while not (value := condition()):
+        time.sleep(0.002)
+    return value
 
 
 def _short(value):
@@ -110,6 +119,12 @@ class Room:
         if wire:
             command += ["--wire", self.path(wire)]
         return command + list(options)
+
+    def changing_command(self, first, later, *options):
+        """The test agent with some options at its first start and others at every later one."""
+        script = 'if mkdir "$0" 2>/dev/null; then exec "$@" FIRST; else exec "$@" LATER; fi'
+        script = script.replace("FIRST", shlex.join(first)).replace("LATER", shlex.join(later))
+        return ["sh", "-c", script, self.path("started"), *self.agent_command(*options)]
 
     def history(self, name="history", wire="wire"):
         return History(self.path(name), self.path(wire))

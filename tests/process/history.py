@@ -23,6 +23,20 @@ class History:
     def insertions(self):
         return self.effects("insert")
 
+    def acts(self, method):
+        """Every effect that requests of this method had."""
+        return [row for row in map(json.loads, self._lines("acted.jsonl")) if row["method"] == method]
+
+    def epochs(self):
+        """The pids of the agent's processes, in the order of their starts."""
+        return [json.loads(line)["pid"] for line in self._lines("epochs.jsonl")]
+
+    def user_messages(self):
+        """What the sessions hold of the user's, each as it was sent."""
+        names = [name for name in os.listdir(self.directory) if name.startswith("session-")]
+        rows = [json.loads(line) for name in sorted(names) for line in self._lines(name)]
+        return [row for row in rows if row["t"] == "user"]
+
     def spawned(self):
         """Pids by mode."""
         pids = {}

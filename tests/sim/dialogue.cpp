@@ -23,7 +23,7 @@ Dialogue::Dialogue(Settings settings, bool started) : settings_(std::move(settin
 }
 
 void Dialogue::client(std::string_view line) { read(client_link, std::string(line) + "\n"); }
-void Dialogue::agent(std::string_view line) { read(agent_link, std::string(line) + "\n"); }
+void Dialogue::agent(std::string_view line) { read(link_, std::string(line) + "\n"); }
 
 void Dialogue::read(LinkId link, std::string_view bytes) {
   const std::size_t whole = bytes.size() + limits::padding_bytes;
@@ -58,9 +58,23 @@ void Dialogue::open(int version) {
 }
 
 void Dialogue::agent_dies(ExitStatus status) {
-  happen(AgentExited{agent_epoch, status});
-  happen(AgentEnded{agent_epoch});
-  happen(LinkEnded{agent_link, LinkEnd::eof, 0});
+  const LinkId link = link_;
+  const Epoch epoch = epoch_;
+  happen(AgentExited{epoch, status});
+  happen(AgentEnded{epoch});
+  happen(LinkEnded{link, LinkEnd::eof, 0});
+}
+
+void Dialogue::agent_restarts() {
+  agent_dies({ExitStatus::Kind::signalled, 9});
+  agent_starts();
+}
+
+void Dialogue::agent_initializes(std::string_view result) {
+  const std::vector<std::string> lines = take_agent();
+  const bool alone = lines.size() == 1 && unquoted(member(lines.front(), "method")) == "initialize";
+  if (!alone) return orders_.push_back("not initialize alone");
+  agent(result_line(member(lines.front(), "id"), result));
 }
 
 void Dialogue::carry_out() {
@@ -71,6 +85,7 @@ void Dialogue::carry_out() {
 void Dialogue::carry_out(const Action& action) {
   const auto order = [this](std::string text) { orders_.push_back(std::move(text)); };
   if (const auto* send = std::get_if<Send>(&action)) {
+    if (send->link != client_link && send->link != link_) return order("misdirected");
     (send->link == client_link ? to_client_ : to_agent_) += send->bytes;
   } else if (const auto* pause = std::get_if<PauseReading>(&action)) {
     order(fmt::format("pause {}", name_of(pause->link)));
@@ -80,7 +95,10 @@ void Dialogue::carry_out(const Action& action) {
     order(fmt::format("finish {}", name_of(finish->link)));
   } else if (const auto* close = std::get_if<CloseWriting>(&action)) {
     order(fmt::format("close {}", name_of(close->link)));
-  } else if (std::get_if<StartAgent>(&action) != nullptr) {
+  } else if (const auto* start = std::get_if<StartAgent>(&action)) {
+    if (start->epoch != Epoch{1} && (start->epoch <= epoch_ || start->link <= link_)) order("used twice");
+    link_ = start->link;
+    epoch_ = start->epoch;
     order("start");
   } else if (const auto* end = std::get_if<EndAgent>(&action)) {
     order(fmt::format("end agent {}", end->grace / std::chrono::milliseconds(1)));

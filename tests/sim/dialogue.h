@@ -15,6 +15,7 @@
 
 namespace acp::sim {
 
+// Of the first process.
 inline constexpr LinkId agent_link{2};
 inline constexpr Epoch agent_epoch{1};
 
@@ -29,7 +30,7 @@ class Dialogue {
   void client(std::string_view line);
   void agent(std::string_view line);
   void client_bytes(std::string_view bytes) { read(client_link, bytes); }
-  void agent_bytes(std::string_view bytes) { read(agent_link, bytes); }
+  void agent_bytes(std::string_view bytes) { read(link_, bytes); }
   void happen(const Event& event);
   // Virtual time passes; deadlines that come on the way are told at their instant.
   void pass(Duration duration);
@@ -38,11 +39,21 @@ class Dialogue {
   void open(int version = 2);
   // The agent's process ends with this status; everything of it is gone and read. Whole end of an epoch.
   void agent_dies(ExitStatus status);
+  // The process that was ordered last runs.
+  void agent_starts() { happen(AgentStarted{epoch_, 42}); }
+  // It is killed, another one runs. Leaves keyhop's first line to that one to take.
+  void agent_restarts();
+  // The new one answers keyhop's own initialize, which must be the only line it got.
+  void agent_initializes(std::string_view result);
+  // The link and the epoch of the process that was ordered last.
+  LinkId link() const noexcept { return link_; }
+  Epoch epoch() const noexcept { return epoch_; }
 
   // What was sent since the last call, line by line without LF.
   std::vector<std::string> take_client() { return take(to_client_); }
   std::vector<std::string> take_agent() { return take(to_agent_); }
-  // What was ordered since the last call: "start", "pause client", "end agent 1000", "exit 0", …
+  // What was ordered since the last call: "start", "pause client", "end agent 1000", "exit 0", …; bytes for a
+  // link that is gone are "misdirected".
   std::vector<std::string> take_orders() { return std::move(orders_); }
   const std::string& stderr_text() const noexcept { return stderr_; }
   const std::string& log_text() const noexcept { return log_; }
@@ -59,6 +70,8 @@ class Dialogue {
   Relay relay_;
   Actions actions_;
   Instant now_{std::chrono::hours(1)};  // not zero, which an unset instant is
+  LinkId link_ = agent_link;
+  Epoch epoch_ = agent_epoch;
   std::string to_client_;
   std::string to_agent_;
   std::string stderr_;

@@ -185,14 +185,12 @@ TEST_CASE("a wrong value is refused: the flag or variable is named, the status i
       {"stderr-tail", "five"},
       {"log-level", "trace"},
       {"log-format", "xml"},
-      {"ledger", "/tmp/ledger.db"},
       {"restart", "always"},
       {"restart-limit", "5"},
       {"restart-limit", "x/60"},
       {"restart-limit", "1001/60"},
       {"restart-limit", "5/x"},
       {"restore-timeout", "soon"},
-      {"restart", "always"},
       {"rule", "keyed"},
       {"rule", "=keyed"},
       {"rule", "_x="},
@@ -224,6 +222,15 @@ TEST_CASE("the value of a variable is never echoed") {
   const auto options = accepted({"--", "agent"}, {"KEYHOP_TOKEN=hunter2", "KEYHOP_TRACE=hunter2"});
   REQUIRE(options.warnings.size() == 2);
   for (const auto& warning : options.warnings) CHECK_FALSE(mentions(warning, "hunter2"));
+}
+
+TEST_CASE("a ledger on disk: refused as a flag, said as a variable") {
+  const auto stop = stopped({"--ledger", "/tmp/ledger.db", "--", "agent"});
+  CHECK(stop.exit_status == 64);
+  CHECK(mentions(stop.text, "--ledger"));
+  const auto options = accepted({"--", "agent"}, {"KEYHOP_LEDGER=/tmp/ledger.db"});
+  REQUIRE(options.warnings.size() == 1);
+  CHECK(mentions(options.warnings[0], "KEYHOP_LEDGER"));
 }
 
 TEST_CASE("options of later versions: flags are refused, variables ignored with a warning") {
