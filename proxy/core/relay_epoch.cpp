@@ -8,8 +8,9 @@
 namespace acp {
 namespace {
 
-// Between the end of a process's stdout and its exit.
-constexpr Duration exit_wait = std::chrono::milliseconds(50);
+// Between the end of a process's stdout and its exit: long enough that a busy machine does not turn an
+// orderly exit into a TERM.
+constexpr Duration exit_wait = std::chrono::milliseconds(250);
 constexpr Duration term_to_kill = std::chrono::seconds(1);  // design §9
 
 long long milliseconds(Duration duration) {

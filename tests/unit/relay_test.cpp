@@ -137,7 +137,7 @@ TEST_CASE("stdout ends without an exit: a moment, then the epoch is ended", "[re
   talk.happen(LinkEnded{agent_link, LinkEnd::eof, 0});
   CHECK(talk.take_orders() == Lines{"close agent"});
   CHECK(talk.relay().phase() == Phase::leaving);
-  talk.pass(milliseconds(50));
+  talk.pass(milliseconds(250));
   CHECK(talk.take_orders() == Lines{"close agent", "end agent 1000"});
   talk.happen(AgentExited{agent_epoch, killed(15)});
   talk.happen(AgentEnded{agent_epoch});
