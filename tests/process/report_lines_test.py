@@ -93,7 +93,9 @@ def a_message_that_cannot_be_told_ends_the_agent(room):
     client.prompt(session, "[garbage oversize 2000000] [hold]", request_id=7)
     expect_own_error(client.answer(7), -32603, "unknown")
     client.read_to_end()
-    expect_equal(keyhop.wait(), 128 + signal.SIGTERM, "exit status")
+    # Its stdin ends and TERM comes at one moment: it may act on either.
+    status = keyhop.wait()
+    expect(status in (0, 128 + signal.SIGTERM), f"exit status: {status}")
 
 
 def _unusual_text(size):
