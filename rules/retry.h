@@ -3,7 +3,7 @@
 // Invariant: verdict() depends on nothing but its argument, and every combination of values has an answer. A
 // client that is gone, a cancel and the lack of a new agent go before every class. It decides and spends
 // nothing: attempts, budget and the answer's text are the caller's. Sources: the RFD "v2 Idempotency Keys"
-// (classes), the design's table of losses. Lifetime: plain values.
+// (classes), keyhop's own table of losses (README). Lifetime: plain values.
 #pragma once
 
 #include <cstdint>

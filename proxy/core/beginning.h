@@ -1,6 +1,6 @@
 // What a line began as that cannot be read as a whole: over the limit, cut off, or broken somewhere.
 //
-// A tolerant look at the top-level members that stand complete before the damage (design §4.5, §4.6). Never
+// A tolerant look at the top-level members that stand complete before the damage. Never
 // used on a frame that could be scanned. Invariant: a token is reported only if it is complete in the text
 // and a legal JSON scalar. Lifetime: views into the text.
 #pragma once

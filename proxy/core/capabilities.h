@@ -1,4 +1,4 @@
-// What an agent says that it can do, as far as a restore must know (design §7.1, §7.2).
+// What an agent says that it can do, as far as a restore must know.
 //
 // Invariant: reads only; unknown capabilities are compared like known ones. Lifetime: pure functions over raw
 // JSON.

@@ -19,8 +19,7 @@ Edge::Edge(const Settings& settings, LinkId client, LinkId agent)
   for (const RuleOverride& rule : settings.rules) {
     rules::MethodFacts facts =
         rules::facts_of(rules::Sender::client, rules::MessageKind::request, rule.method, rules::Version::v2);
-    if (facts.id == rules::MethodId::session_prompt)
-      continue;  // its own class no rule can change (design §5)
+    if (facts.id == rules::MethodId::session_prompt) continue;  // its own class no rule can change
     facts.method = rule.method;
     facts.retry_class = rule.retry_class;
     overrides_.push_back(facts);

@@ -1,5 +1,4 @@
-// One client and one agent, and everything between them: the relay of frames, ids, keys and answers (design
-// §4, §5).
+// One client and one agent, and everything between them: the relay of frames, ids, keys and answers.
 //
 // An Edge knows two links and no process: who starts and ends the agent is Relay's business. A conductor has
 // one edge for each pair of neighbours. Invariant: every request that was read gets exactly one answer under

@@ -75,8 +75,7 @@ void Edge::on_client_frame(const Frame& frame, Step& step) {
   return envelope_.has(Slot::id) ? on_client_request(frame, step) : on_client_notification(frame, step);
 }
 
-// True if the frame is no request or notification that a peer must understand; then it was answered (design
-// §4.5).
+// True if the frame is no request or notification that a peer must understand; then it was answered.
 bool Edge::refuse_misshapen(Step& step) {
   const std::string_view token = envelope_.raw(Slot::id);
   const IdView id = read_id(token, id_scratch_);
@@ -135,7 +134,7 @@ void Edge::refuse_oversize(const Frame& frame, Step& step) {
       step);
 }
 
-// keyhop stands before an agent here: a conductor that takes it for a proxy is told so (design §1).
+// keyhop stands before an agent here: a conductor that takes it for a proxy is told so.
 bool Edge::refuse_role(const rules::MethodFacts& facts, Step& step) {
   if (facts.id != MethodId::proxy_initialize && facts.id != MethodId::proxy_successor) return false;
   refuse(envelope_.raw(Slot::id), code::invalid_request, "wrong_role",

@@ -1,4 +1,4 @@
-// Frames that wait for a restore, and what becomes of requests whose agent went away (design §7.6).
+// Frames that wait for a restore, and what becomes of requests whose agent went away.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ using rules::MethodId;
 
 }  // namespace
 
-// What a session that could not be restored cannot do (design §7.2).
+// What a session that could not be restored cannot do.
 bool Edge::needs_active_session(const rules::MethodFacts& facts) noexcept {
   return facts.effect == rules::SessionEffect::prompts || facts.effect == rules::SessionEffect::sets;
 }
@@ -206,7 +206,7 @@ void Edge::settle_lost_one(Pending& pending, Step& step) {
 }
 
 // `session/cancel` while its session is rebuilt: there is nothing to cancel at the agent. What was lost will
-// not be sent again, what waits is answered now (design §7). True if the living agent has a prompt of it all
+// not be sent again, what waits is answered now. True if the living agent has a prompt of it all
 // the same: one that was passed on after the session had been refused.
 bool Edge::cancel_held_prompts(std::uint32_t session, Step& step) {
   bool at_agent = false;

@@ -1,5 +1,4 @@
-// One key, one answer: duplicates join, known keys are answered from memory, misused ones are refused (design
-// §5, RFD).
+// One key, one answer: duplicates join, known keys are answered from memory, misused ones are refused (RFD).
 #include <fmt/format.h>
 
 #include "proxy/core/edge.h"

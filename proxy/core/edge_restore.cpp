@@ -1,5 +1,4 @@
-// A new epoch is told what the old one knew: initialize, every active session, every value that was set
-// (design §7).
+// A new epoch is told what the old one knew: initialize, every active session, every value that was set.
 //
 // Requests of keyhop's own; their answers never reach the client. A session's frames wait for its own restore
 // only.

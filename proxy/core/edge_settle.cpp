@@ -70,7 +70,7 @@ void Edge::take_effect(const Pending& pending, Step& step) {
         const std::uint32_t opened = sessions_.intern(decoded(Slot::result_session_id, session_scratch_));
         set_state(opened, SessionState::active);
         learn_session(pending, opened);
-        // A new session of an old name shares nothing with it (design §6.4).
+        // A new session of an old name shares nothing with it.
         if (pending.facts->id == MethodId::session_new && opened != SessionTable::none)
           keys_.remove_settled_of(opened);
       }

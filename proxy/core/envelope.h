@@ -1,7 +1,7 @@
 // The scanned top level of a frame: what the relay needs to know of a JSON-RPC message, and where it stands.
 //
 // Every frame is checked in full (grammar, UTF-8, depth), but only the members named in Slot are located; the
-// rest of the frame is passed on as it came (design §4.1). Nothing relies on the order of members. Invariant:
+// rest of the frame is passed on as it came. Nothing relies on the order of members. Invariant:
 // an Envelope with fault `none` describes one JSON object; the spans are raw tokens of its frame. Lifetime:
 // views point into the frame that was scanned; the scanner's index is reused by the next scan.
 #pragma once
@@ -95,7 +95,7 @@ class Envelope {
   // `jsonrpc` is the string "2.0".
   bool has_version() const noexcept;
   // A member occurs twice that peers act on: jsonrpc, id, method, params, or params' sessionId or
-  // idempotencyKey (design §4.5).
+  // idempotencyKey.
   bool has_duplicates() const noexcept;
   // A response is well formed: version, one id, and exactly one of result and error (a null beside the other
   // counts as absent).

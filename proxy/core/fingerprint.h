@@ -1,4 +1,4 @@
-// Is this the same prompt? A 128-bit hash of a request's params as a JSON *value* (design §5).
+// Is this the same prompt? A 128-bit hash of a request's params as a JSON *value*.
 //
 // Member order, white space, escapes and number spelling do not matter; duplicate members all count, in their
 // order. Left out are params' own `idempotencyKey` and `_meta` (trace ids change on every attempt). BLAKE2b

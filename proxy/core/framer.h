@@ -1,4 +1,4 @@
-// Bytes to frames: one frame a line (design §4.4).
+// Bytes to frames: one frame a line.
 //
 // Region map of the input: [rest of the frame begun in earlier reads][whole frames of this read][beginning of
 // the next]. Frames that lie whole in one read are views into it, nothing is copied; only a frame that spans

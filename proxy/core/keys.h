@@ -1,4 +1,4 @@
-// Which prompt each idempotency key names, and what became of it (design §5, RFD "How the Agent handles a
+// Which prompt each idempotency key names, and what became of it (RFD "How the Agent handles a
 // keyed prompt").
 //
 // Scope is (session, method, decoded key). Invariant: at most one request of a row is with the agent; a row

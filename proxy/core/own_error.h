@@ -1,4 +1,4 @@
-// The errors that keyhop makes itself, as frames (design §4.7, §10).
+// The errors that keyhop makes itself, as frames.
 //
 // Invariant: every one of them carries data.source "keyhop", so that nobody takes it for the agent's word,
 // and no key, prompt text, env or header. Lifetime: plain values, used at once.

@@ -1,7 +1,7 @@
 // The requests of one direction that were passed on (or wait beside one that was) and are not answered.
 //
 // Two id spaces: the id as the *sender* wrote it (echoed in the answer, byte for byte) and the id on the
-// *wire* to the receiver. They differ only where they must (design §4.3). Invariant: a row leaves the table
+// *wire* to the receiver. They differ only where they must. Invariant: a row leaves the table
 // exactly once, together with its one answer (or with the reason why none is owed); wire ids are unique among
 // rows that have one; rows stand in the order of arrival. Bounded by limits::pending_max. Lifetime: a
 // Pending& is valid until it is removed; rows are reused, so that the steady state allocates nothing.

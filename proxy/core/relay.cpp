@@ -154,7 +154,7 @@ void Relay::on(const LinkBacklog& event, Step& step) {
   regulate_reading(step);
 }
 
-// Whoever fills a queue is not read until it has drained (design §4.8). The two directions are independent,
+// Whoever fills a queue is not read until it has drained. The two directions are independent,
 // so that two full pipes are no deadlock: what waits for a peer keeps that peer from being read only where it
 // is more than the other side can have sent (the limit and one frame), hence made of our own answers.
 void Relay::regulate_reading(Step& step) {
@@ -210,7 +210,7 @@ void Relay::on(const SignalReceived& event, Step& step) {
   if (is_alive()) end_agent(settings_.kill_grace, step);
 }
 
-// SIGUSR2: for an agent that hangs alive, by the same rules as a death (design §10).
+// SIGUSR2: for an agent that hangs alive, by the same rules as a death.
 void Relay::on_person_restart(Step& step) {
   if (is_without_agent()) return start_epoch(step);
   const bool runs = phase_ == Phase::serving || phase_ == Phase::restoring;

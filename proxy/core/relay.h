@@ -2,7 +2,7 @@
 //
 // step() takes one event and the present instant and appends what is to be done. It reads no clock, draws no
 // randomness and does no I/O: the same events give the same actions, in production and in the simulator. This
-// file is about lives and ends (design §7, §9): of the client's stream, of the agent's epochs, of keyhop.
+// file is about lives and ends: of the client's stream, of the agent's epochs, of keyhop.
 // Frames are Edge's business. Invariant: the phase is changed in set_phase() only, along the edges that it
 // knows; one epoch lives at a time; after Exit nothing is done any more. Lifetime: one object a run; actions
 // point into it (see event.h).

@@ -1,4 +1,4 @@
-// The agent's epochs: how one starts, serves, is lost, and what follows (design §7).
+// The agent's epochs: how one starts, serves, is lost, and what follows.
 #include <fmt/format.h>
 
 #include "proxy/core/invariant.h"
@@ -11,7 +11,7 @@ namespace {
 // Between the end of a process's stdout and its exit: long enough that a busy machine does not turn an
 // orderly exit into a TERM.
 constexpr Duration exit_wait = std::chrono::milliseconds(250);
-constexpr Duration term_to_kill = std::chrono::seconds(1);  // design §9
+constexpr Duration term_to_kill = std::chrono::seconds(1);
 
 long long milliseconds(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();

@@ -1,5 +1,4 @@
-// JSON-RPC ids, compared by type and decoded value: `1` is not `"1"`, `"\u0031"` is `"1"`, `1.0` is `1`
-// (design §4.3).
+// JSON-RPC ids, compared by type and decoded value: `1` is not `"1"`, `"\u0031"` is `"1"`, `1.0` is `1`.
 //
 // Invariant: two ids are the same request's exactly when type and value are equal. Lifetime: an IdView points
 // into the token or into the scratch string it was read with.

@@ -1,4 +1,4 @@
-// When may an agent that went away be started again? (design §7)
+// When may an agent that went away be started again?
 //
 // The first restart after an epoch that served is immediate; epochs in a row that did not get through their
 // restore wait, twice as long each time, with jitter. At most N restarts lie in any window; beyond that the

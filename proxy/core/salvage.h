@@ -1,4 +1,4 @@
-// A line of an agent that is no JSON: find the good objects in it (design §4.6).
+// A line of an agent that is no JSON: find the good objects in it.
 //
 // Agents print banners and terminal control sequences before their first answer, or two objects on one line.
 // What is a complete JSON-RPC object is used, everything else is noise for stderr. Invariant: the pieces

@@ -1,5 +1,4 @@
-// What a session's mode and config options were last known to be, and how to say that again to a fresh agent
-// (design §7.3).
+// What a session's mode and config options were last known to be, and how to say that again to a fresh agent.
 //
 // Two sources: what the client set and the agent confirmed, and what the agent itself reported last (results
 // and updates). The later one counts. Sources of the shapes: ACP v1 (`modes.currentModeId`,

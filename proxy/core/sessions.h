@@ -26,7 +26,7 @@ enum class SessionState : std::uint8_t {
   inactive,  // closed, archived or deleted: prompts need a resume first
 };
 
-// How far a session is rebuilt on the present epoch (design §7).
+// How far a session is rebuilt on the present epoch.
 enum class Restore : std::uint8_t {
   none,     // nothing to rebuild: it was not active, or the agent offers no way
   due,      // waits for the epoch's initialize

@@ -3,7 +3,7 @@
 // Invariant: the agent leads its own POSIX session, is the watchdog's child and is known to keyhop before it
 // executes. The watchdog has a session of its own, no stdio and no descriptor of keyhop's but its control
 // socket; it adopts every orphan of the agent's (it is a subreaper) and ends the epoch when told, or when the
-// control socket closes because keyhop died. Rules: design §9. Lifetime: a launched watchdog lives until it
+// control socket closes because keyhop died. Lifetime: a launched watchdog lives until it
 // reported `ended`; keyhop reaps it.
 #pragma once
 

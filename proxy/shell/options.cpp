@@ -56,7 +56,7 @@ Exit status: the agent's own; 0 after the client closed; 128+n after signal n;
 64 wrong usage, 69 the agent cannot be started, 70 internal error.
 )";
 
-// Options of the design that this version lacks: an error as flags, a warning as variables.
+// Options of later versions: an error as flags, a warning as variables.
 constexpr std::array<std::string_view, 6> later_options{"proxy", "config",       "recover-prompts",
                                                         "trace", "trace-bodies", "metrics"};
 constexpr std::array<std::string_view, 4> later_commands{"verify", "trace", "ledger", "serve"};

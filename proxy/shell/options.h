@@ -2,7 +2,7 @@
 //
 // Invariant: parse_options() reads nothing but its arguments, starts nothing and prints nothing; what is
 // wrong comes back as text that names the flag or variable and says what to do. Values of environment
-// variables are never echoed. Exceptions (CLI11's) stay inside. Sources: design, "Command line". Lifetime:
+// variables are never echoed. Exceptions (CLI11's) stay inside. Lifetime:
 // plain values.
 #pragma once
 

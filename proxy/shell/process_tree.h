@@ -1,6 +1,6 @@
 // Which processes belong to an agent's epoch, read from /proc.
 //
-// Rule (design §9): what lives in the agent's POSIX session, its descendants, and orphans of it that lead a
+// Rule: what lives in the agent's POSIX session, its descendants, and orphans of it that lead a
 // session of their own (helpers started detached), with their sessions and descendants. An orphan whose
 // session leader is gone is a daemon on purpose: left alone and named. Zombies do not count. Invariant: a
 // process is known by pid and start time, so a reused pid is another process; who once belonged belongs until

@@ -1,4 +1,4 @@
-// What a relay owes for every event: a second, slow and simple reading of the design, held against the first.
+// What a relay owes for every event: a second, slow and simple reading of the rules, held against the first.
 //
 // For each message that a peer wrote the checker knows what must come out, where and in which order, and
 // every byte that comes out must be one that was due. These are its invariants, each under the name it fails
@@ -15,7 +15,7 @@
 //   secrets          No key in keyhop's own words: log, errors, noise.
 //   rest             When all is answered, no table holds a request.
 //   pressure         A peer whose bytes fill the other's queue is not read; it is read again once that
-//   drained. phases           A life has the order of the design; Exit comes once, at its end, with the right
+//   drained. phases           A life has its order; Exit comes once, at its end, with the right
 //   status.
 //
 // Not here: that one seed gives one history (sim_main compares two runs), and what the peers see themselves

@@ -1,4 +1,4 @@
-// Generated messages across a relay, byte for byte (design §4.1).
+// Generated messages across a relay, byte for byte.
 //
 // Messages with unknown members, numbers of any size and spelling, escapes, lone surrogates, from empty to
 // very large, as requests, answers and notifications, both ways, in reads of any size. Where an id must

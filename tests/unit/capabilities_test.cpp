@@ -1,4 +1,4 @@
-// What an agent can do, before and after (design §7.1, §7.2).
+// What an agent can do, before and after.
 #include "proxy/core/capabilities.h"
 
 #include <catch2/catch.hpp>

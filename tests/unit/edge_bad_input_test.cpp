@@ -1,4 +1,4 @@
-// Bad input from either peer: answered, cut off or dropped as design §4.5 and §4.6 say, and the next good
+// Bad input from either peer: answered, cut off or dropped, and the next good
 // line works.
 #include <catch2/catch.hpp>
 #include <string>

@@ -1,5 +1,4 @@
-// Ids: compared by type and value, kept where they can be, translated everywhere where they cannot (design
-// §4.3).
+// Ids: compared by type and value, kept where they can be, translated everywhere where they cannot.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// One key, one answer (design §5; RFD "v2 Idempotency Keys").
+// One key, one answer (RFD "v2 Idempotency Keys").
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>

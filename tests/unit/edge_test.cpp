@@ -1,4 +1,4 @@
-// What passes and how it ends: bytes unchanged, cancels, the agent's requests, answers, silence (design §4).
+// What passes and how it ends: bytes unchanged, cancels, the agent's requests, answers, silence.
 #include "proxy/core/edge.h"
 
 #include <catch2/catch.hpp>

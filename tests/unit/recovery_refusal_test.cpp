@@ -1,4 +1,4 @@
-// A restore that the agent refuses, or does not answer in time (design §7.1, §7.2, §4.9).
+// A restore that the agent refuses, or does not answer in time.
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <string>

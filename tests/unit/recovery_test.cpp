@@ -1,5 +1,4 @@
-// A new epoch is told what the old one knew: initialize, sessions, values, in either version (design §7.1 to
-// §7.4).
+// A new epoch is told what the old one knew: initialize, sessions, values, in either version.
 #include "tests/unit/recovery.h"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// What becomes of requests that a dead agent had, or never got: the retry table, order, ids, cancels (design
-// §7.5, §7.6). Counted at the agents' link.
+// What becomes of requests that a dead agent had, or never got: the retry table, order, ids, cancels. Counted
+// at the agents' link.
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <string>

@@ -1,5 +1,4 @@
-// Lives and ends: the agent's process, the client's stream, signals, back-pressure, exit statuses (design
-// §4.8, §9).
+// Lives and ends: the agent's process, the client's stream, signals, back-pressure, exit statuses.
 #include "proxy/core/relay.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// When an agent is started again, and what its client is told while it is not (design §7).
+// When an agent is started again, and what its client is told while it is not.
 #include "proxy/core/restart_budget.h"
 
 #include <algorithm>

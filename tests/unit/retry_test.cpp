@@ -1,4 +1,4 @@
-// verdict(): every combination of every fact against an expectation written apart from it, and the design's
+// verdict(): every combination of every fact against an expectation written apart from it, and the README's
 // table row by row.
 #include "rules/retry.h"
 
@@ -77,7 +77,7 @@ constexpr Decision unknown_cancelled{Verdict::fail, Outcome::unknown, Reason::ca
 constexpr Decision unknown_newer{Verdict::fail, Outcome::unknown, Reason::newer_change, -32603};
 constexpr Decision unknown_replay{Verdict::fail, Outcome::unknown, Reason::replay_interrupted, -32603};
 
-// The design's table as a list of rules, first match wins: written as conditions over the whole loss, so that
+// The README's table as a list of rules, first match wins: written as conditions over the whole loss, so that
 // it shares no structure with the code.
 struct Rule {
   bool (*applies)(const Loss& loss);
@@ -169,14 +169,14 @@ TEST_CASE("whatever the facts, a decision keeps the promises") {
   });
 }
 
-// The design's rows in its own words: one lost request each.
+// The README's rows: one lost request each.
 struct Example {
   const char* what;
   Loss loss;
   Decision decision;
 };
 
-TEST_CASE("the design's table, row by row") {
+TEST_CASE("the README's table, row by row") {
   const auto restarting = [](RetryClass retry_class, KeyCare key = KeyCare::none) {
     Loss loss;
     loss.retry_class = retry_class;

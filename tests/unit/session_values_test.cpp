@@ -1,4 +1,4 @@
-// Modes and config options as they were last known, and what a fresh agent must be told (design §7.3).
+// Modes and config options as they were last known, and what a fresh agent must be told.
 #include "proxy/core/session_values.h"
 
 #include <catch2/catch.hpp>
