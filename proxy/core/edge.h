@@ -234,6 +234,7 @@ class Edge {
   void restore_after_login(Step& step);
   bool try_restore_again(std::uint32_t session, Step& step);
   bool hides(std::uint32_t session) const;
+  void report_result(SessionValues& values) const;
   void report_update(std::uint32_t session);
   void note_replay(std::uint32_t session);
   void learn_values(const Pending& pending);
@@ -247,6 +248,8 @@ class Edge {
     std::uint32_t pending;  // row of from_client_, or no_row for a notification
     std::string frame;
   };
+  // The epoch serves, and nothing of keyhop's own is on its way: no frame has to wait.
+  bool is_settled() const noexcept { return reach_ == AgentReach::open && own_.empty(); }
   bool is_ready(std::uint32_t session) const;
   void hold(const Frame& frame, std::uint32_t session, Pending* pending);
   void store(Pending& pending, const Frame& frame);

@@ -188,8 +188,7 @@ void Edge::dispatch(Pending& pending, const Frame& frame, Step& step) {
     pending.state = PendingState::held;
     return;
   }
-  const bool settled = reach_ == AgentReach::open && own_.empty();
-  if (!settled && !is_ready(pending.session)) return hold(frame, pending.session, &pending);
+  if (!is_settled() && !is_ready(pending.session)) return hold(frame, pending.session, &pending);
   if (pending.session != SessionTable::none && needs_active_session(*pending.facts) &&
       try_restore_again(pending.session, step)) {
     return hold(frame, pending.session, &pending);
@@ -235,8 +234,7 @@ void Edge::on_client_notification(const Frame& frame, Step& step) {
   if (facts.id == MethodId::cancel_request) return cancel_client_request(frame, step);
   const std::uint32_t session = session_of(facts, false);
   note_traffic(session, step);
-  const bool settled = reach_ == AgentReach::open && own_.empty();
-  if (settled || reach_ == AgentReach::ending || reach_ == AgentReach::gone || is_ready(session))
+  if (is_settled() || reach_ == AgentReach::ending || reach_ == AgentReach::gone || is_ready(session))
     return pass_on(agent_link_, frame, step);
   if (facts.id != MethodId::session_cancel) return hold(frame, session, nullptr);
   const bool at_agent = session != SessionTable::none && cancel_held_prompts(session, step);
@@ -261,7 +259,7 @@ void Edge::cancel_client_request(const Frame& frame, Step& step) {
   if (pending->state == PendingState::held) {
     return answer_cancelled(*pending, true, step);
   }
-  if (pending->state == PendingState::lost || pending->state == PendingState::lost_cancelling) {
+  if (is_lost(*pending)) {
     pending->state = PendingState::lost_cancelling;  // nobody there to tell; it will not be sent again
     return;
   }

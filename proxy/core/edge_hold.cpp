@@ -148,9 +148,7 @@ rules::Loss Edge::loss_of(const Pending& pending, bool restarts) const {
 void Edge::settle_ready(Step& step) {
   std::vector<std::uint32_t> lost;
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
-    const bool is_lost =
-        pending->state == PendingState::lost || pending->state == PendingState::lost_cancelling;
-    if (is_lost && is_ready(pending->session)) lost.push_back(pending->row);
+    if (is_lost(*pending) && is_ready(pending->session)) lost.push_back(pending->row);
   }
   for (const std::uint32_t row : lost) settle_lost_one(from_client_.at(row), step);
 }

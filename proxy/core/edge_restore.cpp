@@ -193,18 +193,22 @@ void Edge::restore_session(std::uint32_t row, Step& step) {
   send_own(OwnKind::restore, row, rules::name_of(way), params, step);
 }
 
+// What the result of a new, load or resume says of mode and options.
+void Edge::report_result(SessionValues& values) const {
+  if (envelope_.has(Slot::result_current_mode_id)) {
+    values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::result_current_mode_id), false);
+  }
+  if (envelope_.member(Slot::result_config_options).type == ValueType::array) {
+    values.report_config_options(envelope_.raw(Slot::result_config_options), false);
+  }
+}
+
 // `null`, `{}` and a full result all mean success.
 void Edge::on_session_restored(std::uint32_t row, Step& step) {
   Session& session = sessions_.at(row);
   session.hides_history = false;
   session.refusal.clear();
-  if (envelope_.has(Slot::result_current_mode_id)) {
-    session.restored_values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::result_current_mode_id),
-                                   false);
-  }
-  if (envelope_.member(Slot::result_config_options).type == ValueType::array) {
-    session.restored_values.report_config_options(envelope_.raw(Slot::result_config_options), false);
-  }
+  report_result(session.restored_values);
   session.to_set = session.values.differing_from(session.restored_values);
   session.first_tries = session.to_set.size();
   session.next_to_set = 0;
@@ -359,12 +363,7 @@ void Edge::learn_session(const Pending& pending, std::uint32_t row) {
   append_member(session.restore_members, "_meta", stored_.raw(Slot::params_meta));
   session.restore = Restore::done;
   session.refusal.clear();
-  if (envelope_.has(Slot::result_current_mode_id)) {
-    session.values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::result_current_mode_id), false);
-  }
-  if (envelope_.member(Slot::result_config_options).type == ValueType::array) {
-    session.values.report_config_options(envelope_.raw(Slot::result_config_options), false);
-  }
+  report_result(session.values);
 }
 
 void Edge::learn_values(const Pending& pending) {

@@ -16,8 +16,8 @@ using rules::MethodId;
 }  // namespace
 
 bool Edge::has_progress(const Pending& pending) noexcept {
-  const bool is_lost = pending.state == PendingState::lost || pending.state == PendingState::lost_cancelling;
-  if (is_lost || pending.had_progress) return pending.had_progress;  // a restore's news are not its own
+  if (is_lost(pending) || pending.had_progress)
+    return pending.had_progress;  // a restore's news are not its own
   return pending.session != SessionTable::none &&
          sessions_.at(pending.session).updates != pending.session_updates;
 }

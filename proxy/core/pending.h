@@ -66,6 +66,11 @@ struct Pending {
   std::uint64_t wire_hash = 0;
 };
 
+// Its receiver is no more, and its verdict is not carried out yet.
+inline bool is_lost(const Pending& pending) noexcept {
+  return pending.state == PendingState::lost || pending.state == PendingState::lost_cancelling;
+}
+
 class PendingTable {
  public:
   bool full() const noexcept;

@@ -43,8 +43,6 @@ struct Session {
   SessionState state = SessionState::mentioned;
   std::uint64_t updates = 0;       // session/update notifications from the agent
   std::uint32_t open_prompts = 0;  // session/prompt requests that are with the agent
-  std::uint32_t open_replays =
-      0;  // the client's own session/load (or resume with a replay) that are with the agent
 
   Restore restore = Restore::none;
   bool is_restorable = false;   // a new, load, resume or fork of it succeeded, and its params are known
