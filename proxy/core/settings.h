@@ -32,7 +32,7 @@ struct Settings {
   Duration drain = std::chrono::seconds(5);
   Duration kill_grace = std::chrono::seconds(4);
   std::optional<Duration> silence_timeout;
-  bool restarts = false;  // --restart on-loss
+  bool restarts = true;  // --restart on-loss
   RestartLimit restart_limit;
   Duration restore_timeout = std::chrono::seconds(120);
   std::size_t stderr_tail_lines = 5;

@@ -37,7 +37,7 @@ Options (default in brackets):
   --max-frame BYTES          longest message; units KiB, MiB, GiB [64MiB]
   --silence-timeout SECONDS  give up a prompt whose session is silent for so
                              long, or off [off]
-  --restart never|on-loss    what to do when the agent dies [never]
+  --restart on-loss|never    what to do when the agent dies [on-loss]
   --restart-limit N/SECONDS  how often it is restarted in that time [5/60]
   --restore-timeout SECONDS  how long a restarted agent may take to initialize
                              or to restore a session [120]

@@ -303,13 +303,11 @@ bool tell(Story& story, const Options& options) {
   if (one) story.text("keyhop and the agent have ended; no process is left.");
   if (!one) return false;
 
-  story.title("The agent dies:  keyhop --restart on-loss");
+  story.title("The agent dies behind keyhop");
   const std::string killed = make("killed");
   // Work that does not end by itself within the demo.
-  return survive_a_kill(
-      story,
-      {options.keyhop, "--restart", "on-loss", "--", options.agent, "--history", killed, "--turn", "60000"},
-      killed);
+  return survive_a_kill(story, {options.keyhop, "--", options.agent, "--history", killed, "--turn", "60000"},
+                        killed);
 }
 
 void show_errors(const Options& options) {

@@ -14,6 +14,12 @@ std::string_view name_of(LinkId link) noexcept { return link == client_link ? "c
 
 }  // namespace
 
+Settings one_epoch() {
+  Settings settings;
+  settings.restarts = false;
+  return settings;
+}
+
 Dialogue::Dialogue(Settings settings, bool started) : settings_(std::move(settings)), relay_(settings_) {
   relay_.start(now_, actions_);
   carry_out();

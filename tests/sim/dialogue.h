@@ -19,10 +19,13 @@ namespace acp::sim {
 inline constexpr LinkId agent_link{2};
 inline constexpr Epoch agent_epoch{1};
 
+// Settings with --restart never: the agent's end is keyhop's.
+Settings one_epoch();
+
 class Dialogue {
  public:
   // `started`: the agent runs already.
-  explicit Dialogue(Settings settings = {}, bool started = true);
+  explicit Dialogue(Settings settings = one_epoch(), bool started = true);
   Dialogue(const Dialogue&) = delete;
   Dialogue& operator=(const Dialogue&) = delete;
 

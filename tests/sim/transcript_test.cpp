@@ -143,7 +143,7 @@ class Transcript {
     return *talk_;
   }
 
-  Settings settings_;
+  Settings settings_ = one_epoch();
   std::unique_ptr<Dialogue> talk_;
   std::vector<std::string> to_client_;
   std::vector<std::string> to_agent_;

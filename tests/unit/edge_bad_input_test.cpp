@@ -132,7 +132,7 @@ TEST_CASE("client: a broken answer to an open request of the agent's still ends 
 }
 
 Settings small_frames() {
-  Settings settings;
+  Settings settings = one_epoch();
   settings.frame_bytes_max = limits::frame_bytes_min;
   return settings;
 }

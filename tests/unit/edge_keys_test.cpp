@@ -13,7 +13,7 @@ namespace {
 using Lines = std::vector<std::string>;
 
 Settings forwarding() {
-  Settings settings;
+  Settings settings = one_epoch();
   settings.keys = KeyMode::forward;
   return settings;
 }
@@ -352,7 +352,7 @@ TEST_CASE("a fork inherits no keys and takes none away", "[edge][keys]") {
 }
 
 TEST_CASE("rule: a method made keyed joins, and the guard leaves it alone", "[edge][keys]") {
-  Settings settings;
+  Settings settings = one_epoch();
   settings.rules.push_back({"_vendor/run", rules::RetryClass::keyed});
   settings.rules.push_back({"session/prompt", rules::RetryClass::duplicating});
   const std::string params = R"({"sessionId":"s1","idempotencyKey":"k"})";

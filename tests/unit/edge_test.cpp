@@ -180,7 +180,7 @@ TEST_CASE("no time-out by default: an answer after a day still counts", "[edge]"
 }
 
 Settings with_silence() {
-  Settings settings;
+  Settings settings = one_epoch();
   settings.silence_timeout = std::chrono::seconds(2);
   return settings;
 }
@@ -287,7 +287,7 @@ TEST_CASE("a full table answers the request that did not fit", "[edge]") {
 }
 
 TEST_CASE("one read of many frames leaves as one write", "[edge]") {
-  Settings settings;
+  Settings settings = one_epoch();
   Relay relay(settings);
   Actions actions;
   relay.start({}, actions);

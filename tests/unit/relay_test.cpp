@@ -29,7 +29,7 @@ std::string data_of(std::string_view line, std::string_view name) {
 void end_client(Dialogue& talk) { talk.happen(LinkEnded{client_link, LinkEnd::eof, 0}); }
 
 TEST_CASE("the client is read once the agent runs", "[relay]") {
-  Dialogue talk({}, false);
+  Dialogue talk(one_epoch(), false);
   CHECK(talk.take_orders() == Lines{"pause client", "start"});
   CHECK(talk.relay().phase() == Phase::starting);
   talk.happen(AgentStarted{agent_epoch, 42});
@@ -145,7 +145,7 @@ TEST_CASE("stdout ends without an exit: a moment, then the epoch is ended", "[re
 }
 
 TEST_CASE("an agent that cannot be started tells the first request why", "[relay][stranded]") {
-  Dialogue talk({}, false);
+  Dialogue talk(one_epoch(), false);
   talk.happen(AgentStartFailed{agent_epoch, ENOENT});
   CHECK(talk.relay().phase() == Phase::stranded);
   CHECK(talk.take_orders() == Lines{"pause client", "start", "resume client"});
@@ -279,7 +279,7 @@ TEST_CASE("signals: TERM at once with the grace, status 128+n", "[relay][signal]
   const auto [signal, number] =
       GENERATE(table<Signal, int>({{Signal::interrupt, 2}, {Signal::terminate, 15}, {Signal::hangup, 1}}));
   const int when = GENERATE(0, 1, 2, 3);
-  Dialogue talk({}, when != 0);
+  Dialogue talk(one_epoch(), when != 0);
   if (when > 0) talk.open();
   if (when > 1) talk.client(prompt_line("7", ""));
   if (when == 3) end_client(talk);  // in the middle of a drain
@@ -294,7 +294,7 @@ TEST_CASE("signals: TERM at once with the grace, status 128+n", "[relay][signal]
 }
 
 TEST_CASE("a signal while stranded ends it", "[relay][signal]") {
-  Dialogue talk({}, false);
+  Dialogue talk(one_epoch(), false);
   talk.happen(AgentStartFailed{agent_epoch, ENOENT});
   talk.happen(SignalReceived{Signal::terminate, 15});
   CHECK(talk.exit_status() == 143);
