@@ -5,6 +5,8 @@
 // carried them out; views in it then end. Memory is reused from step to step.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -36,6 +38,14 @@ class Actions {
   // A log line; the text is copied. Callers keep secrets out of it.
   void log(LogLevel level, std::string_view text) { list_.emplace_back(Log{level, arena_.add(text)}); }
 
+  void commit(LedgerBatch batch) {
+    batches_.push_back(std::move(batch));
+    list_.emplace_back(CommitLedger{&batches_.back()});
+  }
+  void read_ledger(std::uint64_t ticket, std::string_view agent, std::string_view session) {
+    list_.emplace_back(ReadLedger{ticket, arena_.add(agent), arena_.add(session)});
+  }
+
   template <class A>
   void add(A action) {
     list_.emplace_back(std::move(action));
@@ -47,11 +57,13 @@ class Actions {
 
   void clear() noexcept {
     list_.clear();
+    batches_.clear();
     arena_.reset();
   }
 
  private:
   std::vector<Action> list_;
+  std::deque<LedgerBatch> batches_;  // addresses stay
   Arena arena_;
 };
 

@@ -14,6 +14,13 @@ bool says_yes(const element& value) noexcept {
   return value.get_bool().get(flag) != simdjson::SUCCESS || flag;
 }
 
+// By its token alone: what stands beside it may be sound JSON that no value could hold (a lone surrogate).
+bool says_yes(simdjson::simdjson_result<simdjson::ondemand::value> found) noexcept {
+  std::string_view token;
+  return found.raw_json_token().get(token) == simdjson::SUCCESS && token.substr(0, 4) != "null" &&
+         token.substr(0, 5) != "false";
+}
+
 void compare(const object& before, const object& now, const std::string& path, std::string& missing) {
   for (const auto member : before) {
     if (!says_yes(member.value)) continue;
@@ -37,17 +44,12 @@ void compare(const object& before, const object& now, const std::string& path, s
 
 RestoreWays restore_ways_v1(std::string_view agent_capabilities) {
   RestoreWays ways;
-  simdjson::dom::parser parser;
-  object all;
-  if (parser.parse(agent_capabilities.data(), agent_capabilities.size()).get_object().get(all) !=
-      simdjson::SUCCESS)
-    return ways;
-  element found;
-  ways.load = all.at_key("loadSession").get(found) == simdjson::SUCCESS && says_yes(found);
-  object sessions;
-  if (all.at_key("sessionCapabilities").get_object().get(sessions) == simdjson::SUCCESS) {
-    ways.resume = sessions.at_key("resume").get(found) == simdjson::SUCCESS && says_yes(found);
-  }
+  simdjson::ondemand::parser parser;
+  const simdjson::padded_string padded(agent_capabilities);
+  simdjson::ondemand::document all;
+  if (parser.iterate(padded).get(all) != simdjson::SUCCESS) return ways;
+  ways.load = says_yes(all["loadSession"]);
+  ways.resume = says_yes(all["sessionCapabilities"]["resume"]);
   return ways;
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <variant>
 
+#include "proxy/core/ledger.h"
 #include "proxy/core/types.h"
 
 namespace acp {
@@ -70,8 +71,28 @@ struct SignalReceived {
 // The instant that Relay::next_deadline() named has come.
 struct DeadlineReached {};
 
-using Event = std::variant<BytesRead, LinkEnded, LinkBacklog, AgentStarted, AgentStartFailed, AgentExited,
-                           AgentEnded, StderrRead, SignalReceived, DeadlineReached>;
+// The ledger can be used (once a run, unasked; only where Settings::ledger says that there is one), or not:
+// then the error stays for this run. `salt` is valid during the step; null on an error.
+struct LedgerOpened {
+  LedgerError error;
+  const Salt* salt;
+};
+// A batch is on the disk as a whole, or (error) not at all. In the order of the actions.
+struct LedgerCommitted {
+  std::uint64_t ticket;
+  LedgerError error;
+};
+// What the ledger has of a session, all batches before included. `session` is valid during the step; null on
+// an error.
+struct LedgerRead {
+  std::uint64_t ticket;
+  LedgerError error;
+  const LedgerSession* session;
+};
+
+using Event =
+    std::variant<BytesRead, LinkEnded, LinkBacklog, AgentStarted, AgentStartFailed, AgentExited, AgentEnded,
+                 StderrRead, SignalReceived, DeadlineReached, LedgerOpened, LedgerCommitted, LedgerRead>;
 
 // ---- Actions: imperative ----
 
@@ -110,6 +131,18 @@ struct EndAgent {
   Duration grace;
 };
 
+// Write this to the ledger, durably, then report LedgerCommitted. Never waited for on the loop. The batch is
+// valid until the next step.
+struct CommitLedger {
+  const LedgerBatch* batch;
+};
+// Report what the ledger has of this agent's session.
+struct ReadLedger {
+  std::uint64_t ticket;
+  std::string_view agent;
+  std::string_view session;
+};
+
 // Raw bytes for keyhop's own stderr (the agent's words). Dropped and counted if nobody reads them.
 struct WriteStderr {
   std::string_view bytes;
@@ -126,6 +159,6 @@ struct Exit {
 };
 
 using Action = std::variant<Send, PauseReading, ResumeReading, FinishReading, CloseWriting, StartAgent,
-                            EndAgent, WriteStderr, Log, Exit>;
+                            EndAgent, CommitLedger, ReadLedger, WriteStderr, Log, Exit>;
 
 }  // namespace acp

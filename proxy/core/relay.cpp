@@ -273,4 +273,8 @@ void Relay::report_counters(Step& step) {
   step.actions.add(WriteStderr{step.actions.arena().add(line)});
 }
 
+void Relay::on(const LedgerOpened& /*event*/, Step& /*step*/) {}
+void Relay::on(const LedgerCommitted& /*event*/, Step& /*step*/) {}
+void Relay::on(const LedgerRead& /*event*/, Step& /*step*/) {}
+
 }  // namespace acp

@@ -63,6 +63,9 @@ class Relay {
   void on(const StderrRead& event, Step& step);
   void on(const SignalReceived& event, Step& step);
   void on(const DeadlineReached& event, Step& step);
+  void on(const LedgerOpened& event, Step& step);
+  void on(const LedgerCommitted& event, Step& step);
+  void on(const LedgerRead& event, Step& step);
 
   // relay.cpp: the client, keyhop
   void on_client_end(Step& step);

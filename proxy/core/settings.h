@@ -36,6 +36,11 @@ struct Settings {
   RestartLimit restart_limit;
   Duration restore_timeout = std::chrono::seconds(120);
   std::size_t stderr_tail_lines = 5;
+  bool recover_prompts = false;  // --recover-prompts proven
+
+  // --ledger: keyed prompts are written to a file before they leave; the shell tells when it can be used.
+  bool ledger = false;
+  std::string agent_command;  // names the agent in the ledger where the agent does not
 
   // Random in each run, drawn by the shell, so that the core stays deterministic.
   std::array<std::uint8_t, 32> salt{};  // keys the fingerprints

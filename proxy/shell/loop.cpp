@@ -165,6 +165,8 @@ struct Shell::CarryOut {
     shell.flush();
     if (AgentProcess* process = shell.find_process(order.epoch)) process->end(order.grace);
   }
+  void operator()(const CommitLedger&) const {}
+  void operator()(const ReadLedger&) const {}
   void operator()(const WriteStderr& order) const { shell.stderr_->pass(order.bytes); }
   void operator()(const Log& order) const {
     shell.stderr_->flush();
