@@ -45,6 +45,7 @@ struct LedgerMessage {
   Fingerprint id;  // hash of the message id
   Fingerprint content;
   bool is_content_known = false;
+  bool is_given = false;      // an answer gave it to a prompt: it is no other prompt's
   std::uint64_t seen_at = 0;  // its place in the session's order; its name within the session
 };
 
