@@ -1,8 +1,10 @@
 // An ACP v1 agent on the official TypeScript SDK. The first word of a prompt says what it does; everything
 // it is asked and everything it gets back goes into its log. See dialogue.mjs for why the order is fixed.
+// With --history DIR its sessions outlive it and its prompts are simpler, see kept_v1.mjs.
 import * as acp from "@agentclientprotocol/sdk";
 import { argument, describe, errorWithUnknownMember, Gate, Trace } from "./trace.mjs";
 import { awkward, bigText } from "./samples.mjs";
+import { keepV1 } from "./kept_v1.mjs";
 
 const trace = new Trace(argument("trace"), "agent");
 const any = (params) => params;
@@ -163,9 +165,38 @@ const turns = {
   },
 };
 
-function unknownOption(params) {
+async function newSession({ client }) {
+  await say(client, "session-é", {
+    sessionUpdate: "available_commands_update",
+    availableCommands: [{ name: "test", description: "runs 🧪" }],
+  });
+  return { sessionId: "session-é", modes, configOptions: [option("small")], _meta: { awkward } };
+}
+
+async function loadSession({ params: { sessionId }, client }) {
+  await say(client, sessionId, { sessionUpdate: "user_message_chunk", content: text("earlier") });
+  await say(client, sessionId, chunk("reply"));
+  return { modes };
+}
+
+const listSessions = () => ({
+  sessions: [{ sessionId: "session-é", cwd: "/", title: "ü", _meta: awkward }],
+  nextCursor: "",
+});
+
+async function setMode({ params, client }) {
+  await say(client, params.sessionId, { sessionUpdate: "current_mode_update", currentModeId: params.modeId });
+  return {};
+}
+
+function setOption({ params }) {
+  if (params.configId === "model") return { configOptions: [option(params.value)] };
   throw new acp.RequestError(-32602, "no such option", { configId: params.configId, known: ["model"] });
 }
+
+const prompt = (context) => turns[context.params.prompt[0].text.split(" ")[0]](context);
+
+const kept = argument("history") && (await keepV1(argument("history"), { modes, option, say, permission }));
 
 const app = acp
   .agent({ name: "interop" })
@@ -185,35 +216,13 @@ const app = acp
     })),
   )
   .onRequest("authenticate", seen("authenticate"))
-  .onRequest(
-    "session/new",
-    seen("session/new", async ({ client }) => {
-      await say(client, "session-é", {
-        sessionUpdate: "available_commands_update",
-        availableCommands: [{ name: "test", description: "runs 🧪" }],
-      });
-      return { sessionId: "session-é", modes, configOptions: [option("small")], _meta: { awkward } };
-    }),
-  )
-  .onRequest(
-    "session/load",
-    seen("session/load", async ({ params: { sessionId }, client }) => {
-      await say(client, sessionId, { sessionUpdate: "user_message_chunk", content: text("earlier") });
-      await say(client, sessionId, chunk("reply"));
-      return { modes };
-    }),
-  )
+  .onRequest("session/new", seen("session/new", kept?.newSession ?? newSession))
+  .onRequest("session/load", seen("session/load", kept?.loadSession ?? loadSession))
   .onRequest(
     "session/resume",
-    seen("session/resume", () => ({ modes, configOptions: [option("large")] })),
+    seen("session/resume", kept?.resumeSession ?? (() => ({ modes, configOptions: [option("large")] }))),
   )
-  .onRequest(
-    "session/list",
-    seen("session/list", () => ({
-      sessions: [{ sessionId: "session-é", cwd: "/", title: "ü", _meta: awkward }],
-      nextCursor: "",
-    })),
-  )
+  .onRequest("session/list", seen("session/list", kept?.listSessions ?? listSessions))
   .onRequest("session/close", seen("session/close"))
   .onRequest(
     "session/delete",
@@ -222,26 +231,9 @@ const app = acp
       return {};
     }),
   )
-  .onRequest(
-    "session/set_mode",
-    seen("session/set_mode", async ({ params, client }) => {
-      await say(client, params.sessionId, {
-        sessionUpdate: "current_mode_update",
-        currentModeId: params.modeId,
-      });
-      return {};
-    }),
-  )
-  .onRequest(
-    "session/set_config_option",
-    seen("session/set_config_option", ({ params }) =>
-      params.configId === "model" ? { configOptions: [option(params.value)] } : unknownOption(params),
-    ),
-  )
-  .onRequest(
-    "session/prompt",
-    seen("session/prompt", (context) => turns[context.params.prompt[0].text.split(" ")[0]](context)),
-  )
+  .onRequest("session/set_mode", seen("session/set_mode", kept?.setMode ?? setMode))
+  .onRequest("session/set_config_option", seen("session/set_config_option", kept?.setOption ?? setOption))
+  .onRequest("session/prompt", seen("session/prompt", kept?.prompt ?? prompt))
   .onNotification(
     "session/cancel",
     seen("session/cancel", () => cancelled.open()),

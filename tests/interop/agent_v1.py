@@ -1,7 +1,8 @@
 """An ACP v1 agent on the official Python SDK, the counterpart of agent_v1.mjs: the same prompts, the same log.
 
 Where the SDK has no call for something (unknown update kinds, methods of a later version), the message goes
-through its connection object as it is.
+through its connection object as it is. With --history DIR its sessions outlive it and its prompts are simpler,
+see kept.py.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import acp
 from acp import schema
 from acp.stdio import stdio_streams
 
+from kept import History, Kept
 from record import AWKWARD, BIG_TEXT, Trace, describe
 
 SESSION = "session-é"
@@ -249,12 +251,26 @@ class InteropAgent(acp.Agent):
             await self.client.ext_notification("vendor/tell", {"noted": params})
 
 
+class KeptAgent(Kept, InteropAgent):
+    pass
+
+
+def argument(name):
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else None
+
+
 async def main():
-    trace = Trace(sys.argv[sys.argv.index("--trace") + 1], "agent")
+    trace = Trace(argument("--trace"), "agent")
+    agent = InteropAgent(trace)
+    if argument("--history"):
+        agent = KeptAgent(trace)
+        agent.keep(
+            History(argument("--history"), (argument("--stall") or "").split(",")), MODES, option, permission
+        )
     trace.record_reads()
     reader, writer = await stdio_streams(limit=acp.core.DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
     trace.record_writes(writer)
-    await acp.run_agent(InteropAgent(trace), writer, reader, use_unstable_protocol=True)
+    await acp.run_agent(agent, writer, reader, use_unstable_protocol=True)
     trace.log(end="stdin closed")
 
 

@@ -1,8 +1,10 @@
 // An ACP v2 agent on the official TypeScript SDK, the counterpart of agent_v1.mjs. It ignores idempotency
 // keys, as every v2 agent on this SDK does: the SDK drops the member before a handler sees it.
+// With --history DIR its sessions outlive it and its prompts are simpler, see kept_v2.mjs.
 import * as acp from "@agentclientprotocol/sdk/experimental/v2";
 import { argument, describe, errorWithUnknownMember, Gate, Trace } from "./trace.mjs";
 import { awkward, bigText } from "./samples.mjs";
+import { keepV2 } from "./kept_v2.mjs";
 
 const trace = new Trace(argument("trace"), "agent");
 const any = (params) => params;
@@ -186,6 +188,22 @@ function prompt(context) {
   return turns[context.params.prompt[0].text.split(" ")[0]](context);
 }
 
+async function newSession({ params, client }) {
+  const sessionId = params.cwd === "/" ? "session-é" : `session of ${params.cwd}`;
+  sessions.add(sessionId);
+  await say(client, sessionId, state("idle"));
+  await say(client, sessionId, {
+    sessionUpdate: "available_commands_update",
+    availableCommands: [{ name: "test", description: "runs 🧪" }],
+  });
+  return { sessionId, configOptions: [option("small"), loud(true)], _meta: { awkward } };
+}
+
+const listSessions = () => ({
+  sessions: [{ sessionId: "session-é", cwd: "/", title: null, _meta: awkward }],
+  nextCursor: "",
+});
+
 async function resume({ params, client }) {
   const { sessionId, replayFrom } = params;
   if (replayFrom && replayFrom.type !== "start")
@@ -223,6 +241,9 @@ async function cancel({ params: { sessionId }, client }) {
   await say(client, sessionId, state("idle", { stopReason: "cancelled" }));
 }
 
+const kept =
+  argument("history") && (await keepV2(argument("history"), { option, say, state, permission, afterAnswer }));
+
 const app = acp
   .agent({ name: "interop" })
   .onRequest(
@@ -240,29 +261,11 @@ const app = acp
   )
   .onRequest("auth/login", seen("auth/login"))
   .onRequest("auth/logout", seen("auth/logout"))
-  .onRequest(
-    "session/new",
-    seen("session/new", async ({ params, client }) => {
-      const sessionId = params.cwd === "/" ? "session-é" : `session of ${params.cwd}`;
-      sessions.add(sessionId);
-      await say(client, sessionId, state("idle"));
-      await say(client, sessionId, {
-        sessionUpdate: "available_commands_update",
-        availableCommands: [{ name: "test", description: "runs 🧪" }],
-      });
-      return { sessionId, configOptions: [option("small"), loud(true)], _meta: { awkward } };
-    }),
-  )
-  .onRequest("session/prompt", seen("session/prompt", prompt))
-  .onRequest("session/resume", seen("session/resume", resume))
-  .onRequest(
-    "session/list",
-    seen("session/list", () => ({
-      sessions: [{ sessionId: "session-é", cwd: "/", title: null, _meta: awkward }],
-      nextCursor: "",
-    })),
-  )
-  .onRequest("session/set_config_option", seen("session/set_config_option", setOption))
+  .onRequest("session/new", seen("session/new", kept?.newSession ?? newSession))
+  .onRequest("session/prompt", seen("session/prompt", kept?.prompt ?? prompt))
+  .onRequest("session/resume", seen("session/resume", kept?.resumeSession ?? resume))
+  .onRequest("session/list", seen("session/list", kept?.listSessions ?? listSessions))
+  .onRequest("session/set_config_option", seen("session/set_config_option", kept?.setOption ?? setOption))
   .onRequest(
     "session/close",
     seen("session/close", ({ params }) => {

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Interop with the official SDKs: the same dialogue direct and through keyhop must look the same.
 
-    run.py --keyhop PATH [--work DIR] [--cache DIR] [--only NAME]… [--json] [--require] [--prove]
+    run.py --keyhop PATH [--agent PATH] [--work DIR] [--cache DIR] [--only NAME]… [--json] [--require]
+           [--prove]
 
 A pair is a client and an agent, each on an official SDK. Direct, the client starts the agent; through, it
 starts `keyhop -- AGENT`. Per pair:
     NAME/direct   the dialogue runs to its end without keyhop and has in it what it should
     NAME/through  so it does with keyhop, and both pipes carry the bytes that were written at the other end
     NAME/equal    callbacks and results of both applications and the bytes at all four pipe ends equal
-keys/… reads what a client's duplicates became; methods holds keyhop's method table against the SDKs' lists.
+keys/… reads what a client's duplicates became; kills-…/… what became of a conversation whose agent is
+killed 20 times (kills.py); methods holds keyhop's method table against the SDKs' lists.
 Nothing is compared loosely: the dialogues are made so that there is only one right trace (dialogue.mjs).
 
 Exit status: 0 all passed, 1 something failed, 64 usage, 77 skipped since a program is missing (not with
@@ -27,6 +29,7 @@ sys.dont_write_bytecode = True  # before our own modules: the source tree stays 
 import compare  # noqa: E402
 import install  # noqa: E402
 import keys  # noqa: E402
+import kills  # noqa: E402
 import processes  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -39,6 +42,27 @@ PAIRS = {
     "v1-py-ts": (1, "client_v1.py", "agent_v1.mjs"),
     "v1-py-py": (1, "client_v1.py", "agent_v1.py"),
     "v2-ts-ts": (2, "client_v2.mjs", "agent_v2.mjs"),
+}
+TEST_AGENT = "keyhop-test-agent"
+# name: client and its options, agent and its options. The agents outlive their processes (--history), but for
+# their settings. The second process stalls at its start, the third one in its restore.
+SDK_STALLS = ["--stall", "start@2,restore@3"]
+TS_V1, TS_V2 = (["client_kills.mjs", "--protocol", version] for version in "12")
+
+
+def test_agent(restore, *options):
+    stalls = ("--fault", "start@1/2=stall", "--fault", f"read:{restore}@1/3=stall", "--fault-once")
+    return [TEST_AGENT, "--forget-settings", "--chunks", "0", *stalls, *options]
+
+
+KILLS = {
+    "kills-v1-ts-agent": (TS_V1, test_agent("session/resume")),
+    "kills-v1-ts-agent-load": (TS_V1, test_agent("session/load", "--no-resume")),
+    "kills-v1-ts-ts": (TS_V1, ["agent_v1.mjs", *SDK_STALLS]),
+    "kills-v1-ts-py": (TS_V1, ["agent_v1.py", *SDK_STALLS]),
+    "kills-v1-py-agent": (["client_kills_v1.py"], test_agent("session/resume")),
+    "kills-v2-ts-agent": (TS_V2, test_agent("session/resume")),
+    "kills-v2-ts-ts": (TS_V2, ["agent_v2.mjs", *SDK_STALLS]),
 }
 # What altering_relay.py spoils, and the check that must notice.
 PROOFS = {
@@ -81,6 +105,7 @@ def tail(file):
 class Runner:
     def __init__(self, options):
         self.keyhop = [str(options.keyhop), *options.keyhop_arg]
+        self.agent = options.agent
         self.timeout_s = options.timeout
         self.work = options.work
         # The peers are run from a copy: Node looks for packages beside the file that imports them.
@@ -93,6 +118,8 @@ class Runner:
         self.python = str(install.python(options.cache))
 
     def program(self, file):
+        if file == TEST_AGENT:
+            return [str(self.agent)]
         return [shutil.which("node") if file.endswith(".mjs") else self.python, str(self.peers / file)]
 
     def environment(self, home):
@@ -102,11 +129,13 @@ class Runner:
 
     def dialogue(self, directory, client, agent, before_agent=()):
         """One run; its problems, and its files in the directory."""
+        agent_command = [*before_agent, *self.program(agent), "--trace", str(directory)]
+        return self.run(directory, [*self.program(client), "--trace", str(directory), "--", *agent_command])
+
+    def run(self, directory, command):
         shutil.rmtree(directory, ignore_errors=True)
         home = directory / "home"
         home.mkdir(parents=True)
-        agent_command = [*before_agent, *self.program(agent), "--trace", str(directory)]
-        command = [*self.program(client), "--trace", str(directory), "--", *agent_command]
         output = directory / "client.output"
         problems = processes.run(command, directory, self.environment(home), output, self.timeout_s)
         return [*problems, tail(Path(f"{output}.err"))] if problems else []
@@ -149,6 +178,18 @@ class Runner:
         for name, check in keys.CHECKS.items():
             report.add(f"keys/{name}", check(run))
 
+    def kills(self, name, report, keyhop):
+        (client, *client_options), (agent, *agent_options) = KILLS[name]
+        directory = self.work / name
+        trace, history = ["--trace", str(directory)], ["--history", str(directory / "history")]
+        command = [*self.program(client), *client_options, *trace, *history, "--", *keyhop]
+        command += ["--restart-limit", "1000/60", "--", *self.program(agent), *agent_options, *history]
+        # Only an SDK agent writes a trace.
+        problems = self.run(directory, [*command, *([] if agent == TEST_AGENT else trace)])
+        report.add(f"{name}/run", problems)
+        for check, found in kills.check(directory).items():
+            report.add(f"{name}/{check}", found)
+
     def methods(self, report):
         if not (self.peers / "check_methods.mjs").exists():
             return
@@ -190,11 +231,12 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.error = lambda message: (print(f"run.py: {message}", file=sys.stderr), sys.exit(64))
     parser.add_argument("--keyhop", type=Path, help="the keyhop to test")
+    parser.add_argument("--agent", type=Path, help="its test agent (in the same build)")
     parser.add_argument("--keyhop-arg", action="append", default=[], help="an option for it (repeatable)")
     parser.add_argument("--work", type=Path, default=BUILD / "run", help="where the traces go (%(default)s)")
     cache = os.environ.get("KEYHOP_INTEROP_CACHE") or BUILD / "cache"
     parser.add_argument("--cache", type=Path, default=Path(cache), help="installed SDKs (%(default)s)")
-    parser.add_argument("--only", action="append", default=[], choices=[*PAIRS, "keys", "methods"])
+    parser.add_argument("--only", action="append", default=[], choices=[*PAIRS, *KILLS, "keys", "methods"])
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one run (%(default)s)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--require", action="store_true", help="fail instead of skipping")
@@ -207,6 +249,16 @@ def parse(arguments):
     if options.keyhop and not (options.keyhop.is_file() and os.access(options.keyhop, os.X_OK)):
         parser.error(f"--keyhop: {options.keyhop} is not a program")
     options.keyhop = options.keyhop and options.keyhop.resolve()
+    if options.keyhop and not options.agent:
+        options.agent = options.keyhop.parent.parent / "tests" / "agents" / TEST_AGENT
+    wanted = [agent for name, (_, agent) in KILLS.items() if name in (options.only or KILLS)]
+    if (
+        options.agent
+        and any(agent[0] == TEST_AGENT for agent in wanted)
+        and not os.access(options.agent, os.X_OK)
+    ):
+        parser.error(f"--agent: {options.agent} is not a program")
+    options.agent = options.agent and options.agent.resolve()
     options.work, options.cache = options.work.resolve(), options.cache.resolve()
     return options
 
@@ -231,6 +283,9 @@ def main():
     for name in PAIRS:
         if not options.only or name in options.only:
             runner.pair(name, report)
+    for name in KILLS:
+        if not options.only or name in options.only:
+            runner.kills(name, report, runner.keyhop)
     if not options.only or "keys" in options.only:
         runner.keys(report, runner.keyhop)
     if not options.only or "methods" in options.only:

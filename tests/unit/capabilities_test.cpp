@@ -23,6 +23,9 @@ TEST_CASE("v1: how a session can be restored", "[capabilities]") {
   CHECK(ways("{}").empty());
   CHECK(ways("").empty());
   CHECK(ways("[1]").empty());
+  // Sound JSON that no string or number of C++ could hold.
+  CHECK(ways(R"({"_meta":"\ud83d","loadSession":true})") == "load");
+  CHECK(ways(R"({"sessionCapabilities":{"_meta":[1e999],"resume":{}},"_meta":"\ud83d"})") == "resume ");
 }
 
 TEST_CASE("capabilities that a successor lacks are named by path", "[capabilities]") {
