@@ -36,6 +36,7 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
   reach_ = AgentReach::lost;
   const std::uint64_t taken = agent_bytes_ - std::min<std::uint64_t>(agent_bytes_, unwritten);
   std::vector<Held> never_left;
+  std::vector<std::uint32_t> cancelled;  // of those
   repeated_initialize_ = Pending::no_row;
   own_.clear();
   for (Pending* pending = from_client_.oldest(); pending != nullptr;) {
@@ -54,7 +55,7 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
       case PendingState::cancelling:
         pending->state = PendingState::lost_cancelling;
         pending->was_taken = true;
-        if (unsent) answer_cancelled(*pending, true, step);
+        if (unsent) cancelled.push_back(pending->row);
         break;
       case PendingState::abandoned: remove_request(*pending); break;  // its late answer will not come
       case PendingState::waiting:
@@ -64,6 +65,8 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
     }
     pending = next;
   }
+  // Its waiters leave with it, hence not while the rows are walked.
+  for (const std::uint32_t row : cancelled) answer_cancelled(from_client_.at(row), true, step);
   for (const Held& held : never_left) held_bytes_ += held.frame.size();
   held_.insert(held_.begin(), std::make_move_iterator(never_left.begin()),
                std::make_move_iterator(never_left.end()));

@@ -8,7 +8,8 @@
 namespace acp {
 namespace {
 
-constexpr std::size_t depth_of_interest = 3;  // root, params/result/error, error.data
+constexpr std::size_t depth_of_interest =
+    4;  // root, params/result/error, error.data/params.update, its arrays
 
 Slot root_slot(std::string_view name) noexcept {
   switch (name.size()) {
@@ -141,9 +142,9 @@ class MemberFinder {
 
   const char* text_;
   std::array<Member, slot_count>& members_;
-  std::array<Slot, depth_of_interest + 1> containers_{Slot::other, Slot::other, Slot::other,
+  std::array<Slot, depth_of_interest + 1> containers_{Slot::other, Slot::other, Slot::other, Slot::other,
                                                       Slot::other};  // what each open object is
-  std::array<Slot, depth_of_interest + 1> opened_{Slot::other, Slot::other, Slot::other,
+  std::array<Slot, depth_of_interest + 1> opened_{Slot::other, Slot::other, Slot::other, Slot::other,
                                                   Slot::other};  // the slot each open container fills
   Slot next_ = Slot::other;                                      // the slot of the value to come
   ValueType root_ = ValueType::null;
