@@ -15,7 +15,8 @@ Edge::Edge(const Settings& settings, LinkId client, LinkId agent)
       agent_link_(agent),
       client_framer_(settings.frame_bytes_max),
       agent_framer_(settings.frame_bytes_max),
-      fingerprinter_(settings.salt) {
+      fingerprinter_(settings.salt),
+      ledger_(settings.ledger && settings.keys == KeyMode::guard ? LedgerUse::opening : LedgerUse::none) {
   for (const RuleOverride& rule : settings.rules) {
     rules::MethodFacts facts =
         rules::facts_of(rules::Sender::client, rules::MessageKind::request, rule.method, rules::Version::v2);
@@ -30,12 +31,14 @@ void Edge::read_client(std::string_view bytes, Step& step) {
   counters_.bytes_from_client += bytes.size();
   client_framer_.feed(bytes);
   while (const auto frame = client_framer_.next()) on_client_frame(*frame, step);
+  flush_outbox(step);
 }
 
 void Edge::read_agent(std::string_view bytes, Step& step) {
   counters_.bytes_from_agent += bytes.size();
   agent_framer_.feed(bytes);
   while (const auto frame = agent_framer_.next()) on_agent_frame(*frame, step);
+  flush_outbox(step);
 }
 
 void Edge::finish_client(Step& step) {
@@ -50,20 +53,29 @@ bool Edge::is_reachable(LinkId link) const noexcept {
   return link == client_link_ ? !client_gone_ : reach_ == AgentReach::open || reach_ == AgentReach::restoring;
 }
 
+// A frame to that peer begins. False: there is nobody to read it.
+bool Edge::begin_frame(LinkId link, Step& step) {
+  if (link == agent_link_) begin_agent_frame(step);
+  return is_reachable(link);
+}
+
 void Edge::emit(LinkId link, std::string_view bytes, Step& step) {
-  if (link == agent_link_) agent_bytes_ += bytes.size();
+  if (link == agent_link_) {
+    if (frame_waits_) return outbox_.append(bytes);
+    agent_bytes_ += bytes.size();
+  }
   step.actions.send(link, bytes);
 }
 
 void Edge::pass_on(LinkId link, const Frame& frame, Step& step) {
-  if (!is_reachable(link)) return;
+  if (!begin_frame(link, step)) return;
   if (!frame.line.empty()) return emit(link, frame.line, step);
   emit(link, frame.text, step);
   emit(link, "\n", step);
 }
 
 void Edge::pass_on_spliced(LinkId link, const Frame& frame, std::span<Splice> splices, Step& step) {
-  if (!is_reachable(link)) return;
+  if (!begin_frame(link, step)) return;
   std::sort(splices.begin(), splices.end(),
             [](const Splice& a, const Splice& b) { return a.span.begin < b.span.begin; });
   std::size_t done = 0;
@@ -78,7 +90,7 @@ void Edge::pass_on_spliced(LinkId link, const Frame& frame, std::span<Splice> sp
 }
 
 void Edge::send_text(LinkId link, std::string_view text, Step& step) {
-  if (is_reachable(link)) emit(link, step.actions.arena().add(text), step);
+  if (begin_frame(link, step)) emit(link, step.actions.arena().add(text), step);
 }
 
 std::string_view Edge::decoded(Slot slot, std::string& scratch) const {

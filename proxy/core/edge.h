@@ -18,10 +18,12 @@
 #include "proxy/core/actions.h"
 #include "proxy/core/beginning.h"
 #include "proxy/core/capabilities.h"
+#include "proxy/core/content.h"
 #include "proxy/core/envelope.h"
 #include "proxy/core/fingerprint.h"
 #include "proxy/core/framer.h"
 #include "proxy/core/keys.h"
+#include "proxy/core/outbox.h"
 #include "proxy/core/own_error.h"
 #include "proxy/core/pending.h"
 #include "proxy/core/sessions.h"
@@ -50,6 +52,14 @@ enum class EpochState : std::uint8_t {
   restoring,     // its answer came, sessions are being rebuilt
   ready,
   failed,  // it cannot take over: its initialize was refused, or it speaks another version
+};
+
+// What stands between keyed prompts and the ledger's file.
+enum class LedgerUse : std::uint8_t {
+  none,     // --ledger off, --keys=forward: memory is all there is
+  opening,  // not known yet: keyed requests wait
+  ready,
+  failed,  // it cannot be used in this run: keyed prompts are refused
 };
 
 // What happened, in numbers (SIGUSR1 prints them).
@@ -95,12 +105,22 @@ class Edge {
   EpochState epoch_state() const noexcept { return epoch_state_; }
   // Why it failed, for a person.
   const std::string& restore_failure() const noexcept { return restore_failure_; }
-  std::size_t held_bytes() const noexcept { return held_bytes_; }
+  std::size_t held_bytes() const noexcept { return held_bytes_ + deferred_bytes_ + outbox_.bytes(); }
   // When the next restore runs out of time, and what is done then.
   std::optional<Instant> restore_deadline() const noexcept;
   void check_restores(Step& step);
   // Something came on the agent's stderr: it is alive (re-arms the initialize).
   void note_stderr(Instant now) noexcept { last_sign_of_life_ = now; }
+
+  // ---- the guard (edge_guard.cpp) ----
+  void open_ledger(const LedgerOpened& event, Step& step);
+  void on_committed(const LedgerCommitted& event, Step& step);
+  void on_ledger_read(const LedgerRead& event, Step& step);
+  // When something that waits for the ledger is looked at again, and that.
+  std::optional<Instant> ledger_deadline() const noexcept;
+  void check_ledger(Step& step);
+  // Frames that were read and wait for the ledger.
+  bool has_unsent() const noexcept { return !deferred_.empty() || !outbox_.empty(); }
 
   // The client reads no more: nobody is owed an answer.
   void lose_client() noexcept { client_gone_ = true; }
@@ -135,6 +155,7 @@ class Edge {
  private:
   // edge_client.cpp: client -> agent
   void on_client_frame(const Frame& frame, Step& step);
+  void on_client_message(const Frame& frame, Step& step);
   void on_client_request(const Frame& frame, Step& step);
   void on_client_notification(const Frame& frame, Step& step);
   void on_client_answer(const Frame& frame, Step& step);
@@ -150,7 +171,10 @@ class Edge {
   void refuse_oversize(const Frame& frame, Step& step);
   Pending& open_request(const rules::MethodFacts& facts, std::uint32_t session);
   void dispatch(Pending& pending, const Frame& frame, Step& step);
+  void begin_request(Pending& pending, Step& step);
   void send_request(Pending& pending, const Frame& frame, Step& step);
+  // What still looks like history after a replay is news again once the client speaks of the session.
+  void note_client_frame(std::uint32_t session) { sessions_.at(session).hides_rest = false; }
 
   // edge_keys.cpp: one key, one answer
   enum class Keyed : std::uint8_t {
@@ -167,9 +191,39 @@ class Edge {
   Keyed answer_known_key(KeyRow& row, const KeyTable::Scope& scope, const Fingerprint& print, Step& step);
   void answer_remembered(const KeyRow& row, Step& step);
   void join(const KeyRow& row, const KeyTable::Scope& scope);
-  void settle_key_answered(Pending& pending);
-  void settle_key_lost(Pending& pending, rules::Outcome outcome);
+  void settle_key_answered(Pending& pending, Step& step);
+  void settle_key_lost(Pending& pending, rules::Outcome outcome, Step& step);
   bool guards(const rules::MethodFacts& facts) const noexcept;
+  bool refuse_unprotected(std::uint32_t session, Step& step);
+
+  // edge_guard.cpp: what the ledger must have before a frame leaves
+  bool must_wait_for_ledger(Step& step);
+  bool defer(const Frame& frame, Step& step);
+  void retry_deferred(Step& step);
+  void ask_ledger(std::uint32_t session, Step& step);
+  void load_rows(std::uint32_t session, const LedgerSession& known);
+  bool tracks(const Pending& pending) const noexcept;
+  std::uint64_t protect(Pending& pending, Step& step);
+  LedgerBatch begin_batch(std::uint32_t session);
+  void save(LedgerBatch batch, Step& step);
+  void save_row(const KeyRow& row, Step& step);
+  void forget_row(KeyRow& row, Step& step);
+  void forget_session(std::uint32_t session, Step& step);
+  void fail_commit(std::size_t commit, LedgerError error, Step& step);
+  bool has_undecided(std::uint32_t session);
+  void flush_outbox(Step& step);
+  void retract_waiting(std::uint32_t session, Step& step);
+  void begin_agent_frame(Step& step);
+
+  // edge_history.cpp: what the agent's history tells
+  Fingerprint hash_message_id(std::string_view token);
+  void note_user_message(std::uint32_t session);
+  void note_answer(Pending& pending, Step& step);
+  void note_lost_prompt(const Pending& pending);
+  bool wants_replay(std::uint32_t session);
+  bool reads_before_resume(Pending& pending, Step& step);
+  void conclude_replay(std::uint32_t session, Step& step);
+  bool settle_resolved(Pending& pending, Step& step);
 
   // edge_agent.cpp: agent -> client
   void on_agent_frame(const Frame& frame, Step& step);
@@ -233,7 +287,8 @@ class Edge {
   void finish_epoch_if_restored(Step& step);
   void restore_after_login(Step& step);
   bool try_restore_again(std::uint32_t session, Step& step);
-  bool hides(std::uint32_t session) const;
+  bool hides(std::uint32_t session);
+  void learn_members(std::uint32_t session, const Envelope& envelope);
   void report_result(SessionValues& values) const;
   void report_update(std::uint32_t session);
   void note_replay(std::uint32_t session);
@@ -272,6 +327,7 @@ class Edge {
   };
   void pass_on_spliced(LinkId link, const Frame& frame, std::span<Splice> splices, Step& step);
   void send_text(LinkId link, std::string_view text, Step& step);
+  bool begin_frame(LinkId link, Step& step);
   void emit(LinkId link, std::string_view bytes, Step& step);
   bool is_reachable(LinkId link) const noexcept;
 
@@ -300,6 +356,35 @@ class Edge {
   KeyTable keys_;
   SessionTable sessions_;
   Counters counters_;
+
+  // A frame of the client's that was not looked at yet: it needs what the ledger has of its session.
+  struct Deferred {
+    std::uint32_t session;
+    Instant since;
+    std::string frame;
+  };
+  // A commit that a frame waits for.
+  struct Commit {
+    std::uint64_t ticket;
+    std::uint32_t key;      // row of keys_, or no_row
+    std::uint32_t pending;  // row of from_client_
+  };
+  LedgerUse ledger_ = LedgerUse::none;
+  LedgerError ledger_error_ = LedgerError::none;
+  std::string agent_name_;  // in the ledger
+  std::uint64_t tickets_ = 0;
+  std::vector<Commit> commits_;
+  std::deque<Deferred> deferred_;
+  std::size_t deferred_bytes_ = 0;
+  bool retrying_ = false;
+  Instant deferred_passed_{};  // of the oldest deferred frame, once others pass it
+  Outbox outbox_;
+  // Of the frame that is being written to the agent.
+  std::uint32_t frame_session_ = SessionTable::none;
+  std::uint32_t frame_pending_ = Pending::no_row;
+  std::uint64_t frame_ticket_ = 0;
+  bool frame_waits_ = false;
+  ContentReader content_;
 
   AgentReach reach_ = AgentReach::open;
   EpochState epoch_state_ = EpochState::ready;

@@ -106,6 +106,7 @@ void Edge::on_agent_notification(const Frame& frame, Step& step) {
   if (session != SessionTable::none) {
     sessions_.at(session).restore_alive = step.now;
     note_traffic(session, step);
+    if (envelope_.has(Slot::update_kind)) note_user_message(session);
     if (hides(session)) return;
     ++sessions_.at(session).updates;
     if (envelope_.has(Slot::params_update)) {

@@ -65,6 +65,12 @@ void Edge::on_client_frame(const Frame& frame, Step& step) {
     return refuse(certain ? beginning.id : std::string_view{}, refusal.code, refusal.reason, refusal.message,
                   step);
   }
+  if (ledger_ != LedgerUse::none && defer(frame, step)) return;
+  on_client_message(frame, step);
+}
+
+// The frame in the envelope, a JSON object.
+void Edge::on_client_message(const Frame& frame, Step& step) {
   switch (envelope_.shape()) {
     case Shape::response: return on_client_answer(frame, step);
     case Shape::request:
@@ -177,6 +183,8 @@ void Edge::on_client_request(const Frame& frame, Step& step) {
     row.first = pending.row;
     pending.key = row.row;
   }
+  if (session != SessionTable::none) note_client_frame(session);
+  if (reads_before_resume(pending, step)) return hold(frame, session, &pending);
   dispatch(pending, frame, step);
 }
 
@@ -215,8 +223,17 @@ Pending& Edge::open_request(const rules::MethodFacts& facts, std::uint32_t sessi
   return pending;
 }
 
+// A request is about to be written: the guard first.
+void Edge::begin_request(Pending& pending, Step& step) {
+  frame_ticket_ = protect(pending, step);
+  frame_session_ = pending.session;
+  frame_pending_ = pending.row;
+  const bool waits = frame_ticket_ != 0 || !outbox_.empty();
+  pending.sent_at = waits ? Pending::waits_in_outbox : agent_bytes_;
+}
+
 void Edge::send_request(Pending& pending, const Frame& frame, Step& step) {
-  pending.sent_at = agent_bytes_;
+  begin_request(pending, step);
   const std::string_view token = envelope_.raw(Slot::id);
   const IdView id = read_id(token, id_scratch_);
   if (from_client_.by_wire_id(id) == nullptr) {
@@ -234,6 +251,9 @@ void Edge::on_client_notification(const Frame& frame, Step& step) {
   if (facts.id == MethodId::cancel_request) return cancel_client_request(frame, step);
   const std::uint32_t session = session_of(facts, false);
   note_traffic(session, step);
+  if (session != SessionTable::none) note_client_frame(session);
+  if (facts.id == MethodId::session_cancel) retract_waiting(session, step);
+  frame_session_ = session;
   if (is_settled() || reach_ == AgentReach::ending || reach_ == AgentReach::gone || is_ready(session))
     return pass_on(agent_link_, frame, step);
   if (facts.id != MethodId::session_cancel) return hold(frame, session, nullptr);
@@ -256,9 +276,9 @@ void Edge::cancel_client_request(const Frame& frame, Step& step) {
     step.actions.log(LogLevel::debug, "a cancel of a request that is not open: dropped");
     return;
   }
-  if (pending->state == PendingState::held) {
+  const bool unwritten = pending->sent_at == Pending::waits_in_outbox;  // it waits for its commit
+  if (pending->state == PendingState::held || (unwritten && reach_ == AgentReach::open))
     return answer_cancelled(*pending, true, step);
-  }
   if (is_lost(*pending)) {
     pending->state = PendingState::lost_cancelling;  // nobody there to tell; it will not be sent again
     return;
@@ -266,6 +286,7 @@ void Edge::cancel_client_request(const Frame& frame, Step& step) {
   const bool again = pending->state == PendingState::cancelling;
   pending->state = PendingState::cancelling;
   if (again && pending->key != Pending::no_row) return;
+  frame_session_ = pending->session;
   if (pending->wire_id == token) return pass_on(agent_link_, frame, step);
   std::array<Splice, 1> splices{{{envelope_.member(Slot::params_request_id), pending->wire_id}}};
   pass_on_spliced(agent_link_, frame, splices, step);
@@ -286,6 +307,7 @@ void Edge::on_client_answer(const Frame& frame, Step& step) {
   }
   if (!envelope_.is_sound_response()) return fail_clients_answer(*pending, step);
   note_traffic(pending->session, step);
+  frame_session_ = pending->session;
   if (pending->wire_id == pending->sender_id || pending->sender_id == token) {
     pass_on(agent_link_, frame, step);
   } else {

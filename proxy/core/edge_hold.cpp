@@ -74,13 +74,12 @@ void Edge::send_stored(Pending& pending, std::string_view bytes, Step& step) {
   scanner_.scan(frame.text, envelope_);
   INVARIANT(envelope_.fault == FrameFault::none);  // it was scanned when it came
   pending.state = PendingState::sent;
-  pending.sent_at = agent_bytes_;
   pending.replay_shown = false;
   if (pending.session != SessionTable::none) pending.session_updates = sessions_.at(pending.session).updates;
   if (pending.wire_id.empty()) {
     store(pending, frame);
     send_request(pending, frame, step);
-  } else if (pending.wire_id == pending.sender_id) {
+  } else if (begin_request(pending, step); pending.wire_id == pending.sender_id) {
     pass_on(agent_link_, frame, step);
   } else {
     std::array<Splice, 1> splices{{{envelope_.member(Slot::id), pending.wire_id}}};
@@ -108,6 +107,7 @@ void Edge::release(Step& step) {
 }
 
 void Edge::release_one(Held& held, Step& step) {
+  frame_session_ = held.session;
   if (held.pending == Pending::no_row) return pass_on(agent_link_, padded_copy(held.frame, step), step);
   Pending& pending = from_client_.at(held.pending);
   const bool refused = held.session != SessionTable::none && needs_active_session(*pending.facts) &&
@@ -117,7 +117,7 @@ void Edge::release_one(Held& held, Step& step) {
     return;
   }
   // The agent's own error, unchanged.
-  settle_key_lost(pending, rules::Outcome::not_sent);
+  settle_key_lost(pending, rules::Outcome::not_sent, step);
   answer_each(pending, [&](std::string_view id_token) {
     out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{}}}\n", id_token,
                        sessions_.at(held.session).refusal);
@@ -141,6 +141,7 @@ rules::Loss Edge::loss_of(const Pending& pending, bool restarts) const {
   loss.repeated_initialize = pending.facts->id == MethodId::initialize && is_initialized();
   loss.newer_change_answered = pending.newer_change_answered;
   loss.replay_shown = pending.replay_shown;
+  loss.recover_prompt = settings_.recover_prompts && pending.key == Pending::no_row && pending.place != 0;
   return loss;
 }
 
@@ -173,7 +174,7 @@ void Edge::settle_lost_one(Pending& pending, Step& step) {
       reason = "too_large_to_keep";
       break;
     case rules::Verdict::resolve:
-      // Nothing here can look into the agent's history yet: what is not proven is unknown.
+      if (settle_resolved(pending, step)) return;
       decision.code =
           pending.state == PendingState::lost_cancelling ? code::request_cancelled : code::internal_error;
       decision.outcome = rules::Outcome::unknown;
@@ -239,7 +240,7 @@ void Edge::answer_cancelled(Pending& pending, bool by_request, Step& step) {
                      .outcome = rules::Outcome::not_sent},
                     step);
   }
-  settle_key_lost(pending, rules::Outcome::not_sent);
+  settle_key_lost(pending, rules::Outcome::not_sent, step);
   answer_each(pending, [&](std::string_view id_token) {
     out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"stopReason\":\"cancelled\"}}}}\n",
                        id_token);

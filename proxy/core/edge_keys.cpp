@@ -4,12 +4,19 @@
 #include "proxy/core/edge.h"
 #include "proxy/core/invariant.h"
 #include "proxy/core/json_token.h"
+#include "proxy/core/ledger_problem.h"
 #include "proxy/core/limits.h"
 
 namespace acp {
 namespace {
 
 using rules::MethodId;
+
+// Known not to be active on the agent: closed, or not resumed since an earlier run sent its prompts.
+bool is_not_active(const Session& session) noexcept {
+  return session.state == SessionState::inactive ||
+         (session.state == SessionState::mentioned && session.needs_reading);
+}
 
 // RFD: "an opaque, case-sensitive string of 1 to 255 characters". Characters are code points.
 bool is_key_sound(std::string_view decoded) noexcept {
@@ -44,8 +51,10 @@ Edge::KeyedRequest Edge::on_keyed_request(const rules::MethodFacts& facts, std::
   const bool nameless = envelope_.member(Slot::params_session_id).type != ValueType::string &&
                         facts.id == MethodId::session_prompt;
   if (nameless) return {Keyed::no, {}, {}};  // no session, no scope: for the agent to refuse
+  if (guards(facts) && refuse_unprotected(session, step)) return {Keyed::done, {}, {}};
+  const std::string_view key = decoded(Slot::params_idempotency_key, key_scratch_);
   const KeyTable::Scope scope{session, &facts, decoded(Slot::method, method_scratch_),
-                              decoded(Slot::params_idempotency_key, key_scratch_)};
+                              SaltedHash(fingerprinter_.salt(), 'k').add(key).print(), key};
   KeyRow* known = session == SessionTable::none ? nullptr : keys_.find(scope);
   if (known == nullptr && (session == SessionTable::none || keys_.full())) {
     if (!guards(facts)) return {Keyed::no, {}, {}};
@@ -60,6 +69,23 @@ Edge::KeyedRequest Edge::on_keyed_request(const rules::MethodFacts& facts, std::
   return {answer_known_key(*known, scope, print, step), scope, print};
 }
 
+// True if the ledger cannot remember a keyed prompt of this session: it was answered, and not sent
+// unprotected.
+bool Edge::refuse_unprotected(std::uint32_t session, Step& step) {
+  const bool unread = session != SessionTable::none && ledger_ == LedgerUse::ready &&
+                      sessions_.at(session).ledger == LedgerReading::failed;
+  if (ledger_ != LedgerUse::failed && !unread) return false;
+  if (unread) sessions_.at(session).ledger = LedgerReading::unread;  // the next one tries again
+  const LedgerProblem problem = problem_of(ledger_error_);
+  refuse_unsent(
+      envelope_.raw(Slot::id), problem.reason,
+      fmt::format("The ledger (--ledger) cannot remember this prompt: {}. It was not sent. Name another "
+                  "file with --ledger; --ledger off goes without.",
+                  problem.words),
+      step);
+  return true;
+}
+
 Edge::Keyed Edge::answer_known_key(KeyRow& row, const KeyTable::Scope& scope, const Fingerprint& print,
                                    Step& step) {
   const std::string_view id_token = envelope_.raw(Slot::id);
@@ -70,7 +96,7 @@ Edge::Keyed Edge::answer_known_key(KeyRow& row, const KeyTable::Scope& scope, co
       return Keyed::done;
     }
     if (scope.facts->retry_class != rules::RetryClass::keyed) return Keyed::no;  // v1
-  } else if (sessions_.at(row.session).state == SessionState::inactive) {
+  } else if (is_not_active(sessions_.at(row.session))) {
     // ACP: "-32002, session unknown or not active here", until a session/resume.
     out_.clear();
     append_error(
@@ -134,7 +160,7 @@ void Edge::join(const KeyRow& row, const KeyTable::Scope& scope) {
   first.last_waiter = waiter.row;
 }
 
-void Edge::settle_key_answered(Pending& pending) {
+void Edge::settle_key_answered(Pending& pending, Step& step) {
   if (pending.key == Pending::no_row) return;
   KeyRow& row = keys_.at(pending.key);
   pending.key = Pending::no_row;
@@ -145,7 +171,7 @@ void Edge::settle_key_answered(Pending& pending) {
     row.state = KeyState::inserted;
     if (envelope_.member(Slot::result_message_id).type == ValueType::string)
       row.message_id = envelope_.raw(Slot::result_message_id);
-    return;
+    return save_row(row, step);
   }
   // RFD: "Errors leave the key unused." But an error that another keyhop made further on says what is known:
   // only not_sent does.
@@ -156,20 +182,22 @@ void Edge::settle_key_answered(Pending& pending) {
   const bool has_outcome = envelope_.has(Slot::error_data_outcome);
   if (is_keyhops && has_outcome && !unsent) {
     row.state = KeyState::unknown;
+    save_row(row, step);
   } else {
-    keys_.remove(row);
+    forget_row(row, step);
   }
 }
 
-void Edge::settle_key_lost(Pending& pending, rules::Outcome outcome) {
+void Edge::settle_key_lost(Pending& pending, rules::Outcome outcome, Step& step) {
   if (pending.key == Pending::no_row) return;
   KeyRow& row = keys_.at(pending.key);
   pending.key = Pending::no_row;
   row.first = Pending::no_row;
   if (guards(*pending.facts) && outcome != rules::Outcome::not_sent) {
     row.state = KeyState::unknown;
+    save_row(row, step);
   } else {
-    keys_.remove(row);
+    forget_row(row, step);
   }
 }
 

@@ -18,10 +18,6 @@ using rules::MethodId;
 
 constexpr Duration retry_pause = std::chrono::seconds(10);  // between restores of a session that was refused
 
-void append_member(std::string& out, std::string_view name, std::string_view raw) {
-  if (!raw.empty()) fmt::format_to(std::back_inserter(out), ",\"{}\":{}", name, raw);
-}
-
 std::string_view trimmed_type(std::string_view value, rules::Version version) noexcept {
   const bool flag = value == "true" || value == "false";
   if (version == rules::Version::v2) return flag ? "\"boolean\"" : "\"id\"";
@@ -70,6 +66,7 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
   for (const Held& held : never_left) held_bytes_ += held.frame.size();
   held_.insert(held_.begin(), std::make_move_iterator(never_left.begin()),
                std::make_move_iterator(never_left.end()));
+  outbox_.clear();
   cancel_open_agent_requests(step);
   later_epoch_ = true;
   epoch_state_ = EpochState::initializing;
@@ -77,7 +74,10 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
   for (std::uint32_t row = 0; row < sessions_.size(); ++row) {
     Session& session = sessions_.at(row);
     session.refusal.clear();
-    session.hides_history = false;
+    session.hides_history = session.hides_rest = session.precedes_resume = session.asks_replay = false;
+    session.replay_refused = false;
+    session.needs_reading = keys_.has_rows_of(row);
+    session.history.end_replay();
     const bool known = session.state == SessionState::active && session.is_restorable;
     session.restore = known ? Restore::due : Restore::none;
   }
@@ -110,6 +110,7 @@ void Edge::send_own(OwnKind kind, std::uint32_t session, std::string_view method
   append_member(out_, "params", params);
   out_ += "}\n";
   own_.push_back({kind, session, std::move(id)});
+  frame_session_ = session;
   send_text(agent_link_, out_, step);
 }
 
@@ -186,12 +187,15 @@ void Edge::restore_session(std::uint32_t row, Step& step) {
   // What an earlier try still asks is nobody's business any more.
   std::erase_if(own_, [row](const OwnRequest& own) { return own.session == row; });
   session.restore = Restore::asked;
-  session.hides_history = way == MethodId::session_load;
+  session.asks_replay = wants_replay(row);
+  session.hides_history = way == MethodId::session_load || session.asks_replay;
+  if (session.asks_replay) session.history.begin_replay();
   session.last_restore = session.restore_alive = step.now;
   session.restored_values.clear();
   std::string params = "{\"sessionId\":";
   append_json_string(params, session.id);
   params += session.restore_members;
+  if (session.asks_replay) params += R"(,"replayFrom":{"type":"start"})";
   params += '}';
   send_own(OwnKind::restore, row, rules::name_of(way), params, step);
 }
@@ -210,8 +214,11 @@ void Edge::report_result(SessionValues& values) const {
 void Edge::on_session_restored(std::uint32_t row, Step& step) {
   Session& session = sessions_.at(row);
   session.hides_history = false;
+  // Without news of the state the replay may not be at its end.
+  session.hides_rest = session.asks_replay && !session.history.is_finished();
   session.refusal.clear();
   report_result(session.restored_values);
+  conclude_replay(row, step);
   session.to_set = session.values.differing_from(session.restored_values);
   session.first_tries = session.to_set.size();
   session.next_to_set = 0;
@@ -222,8 +229,18 @@ void Edge::on_session_restored(std::uint32_t row, Step& step) {
 void Edge::on_session_refused(std::uint32_t row, std::string_view error, Step& step) {
   Session& session = sessions_.at(row);
   session.hides_history = false;
-  session.refusal.assign(error);
+  session.history.end_replay();
   const std::string_view code = envelope_.raw(Slot::error_code);
+  if (std::exchange(session.asks_replay, false) && code == "-32602") {
+    step.actions.log(LogLevel::warning,
+                     "the agent does not show a session's history again: prompts whose answer "
+                     "was lost stay unknown");
+    session.replay_refused = true;
+    if (!session.precedes_resume) return restore_session(row, step);
+  }
+  // The client's own resume follows: the agent's word on that is what counts.
+  if (session.precedes_resume) return finish_session(row, Restore::none, step);
+  session.refusal.assign(error);
   const bool login = code == "-32000";
   const bool for_good = code == "-32002" || code == "-32602";
   step.actions.log(LogLevel::warning, fmt::format("the agent refused to restore a session (code {})",
@@ -274,7 +291,7 @@ void Edge::on_value_answered(std::uint32_t row, bool success, Step& step) {
 
 void Edge::finish_session(std::uint32_t row, Restore state, Step& step) {
   Session& session = sessions_.at(row);
-  session.restore = state;
+  session.restore = std::exchange(session.precedes_resume, false) ? Restore::none : state;
   if (state == Restore::done) session.refusal.clear();  // a late success counts
   session.to_set.clear();
   release(step);
@@ -334,109 +351,13 @@ void Edge::check_restores(Step& step) {
     step.actions.log(LogLevel::warning, "a session was not restored in time (--restore-timeout)");
     Session& session = sessions_.at(own_[i].session);
     session.hides_history = false;
-    session.restore = Restore::refused;
-    session.refusal = restore_timeout_error;
+    session.hides_rest = session.asks_replay;
+    session.history.end_replay();
+    const bool precedes = std::exchange(session.precedes_resume, false);
+    session.restore = precedes ? Restore::none : Restore::refused;
+    if (!precedes) session.refusal = restore_timeout_error;
     release(step);
     finish_epoch_if_restored(step);
-  }
-}
-
-// ---- what is learned while all is well ----
-
-void Edge::learn_initialize(const Pending& pending) {
-  if (pending.stored.empty()) return;
-  scanner_.scan(pending.stored_text(), stored_);
-  initialize_params_.assign(stored_.raw(Slot::params));
-  initialize_capabilities_.assign(envelope_.raw(Slot::result_capabilities));
-  if (version_ == rules::Version::v1) ways_ = restore_ways_v1(initialize_capabilities_);
-}
-
-// The params that a restore will give: those of the last new, load, resume or fork that succeeded.
-void Edge::learn_session(const Pending& pending, std::uint32_t row) {
-  if (row == SessionTable::none || pending.stored.empty()) return;
-  Session& session = sessions_.at(row);
-  scanner_.scan(pending.stored_text(), stored_);
-  session.is_restorable = true;
-  session.restore_members.clear();
-  append_member(session.restore_members, "cwd", stored_.raw(Slot::params_cwd));
-  append_member(session.restore_members, "mcpServers", stored_.raw(Slot::params_mcp_servers));
-  append_member(session.restore_members, "additionalDirectories",
-                stored_.raw(Slot::params_additional_directories));
-  append_member(session.restore_members, "systemPrompt", stored_.raw(Slot::params_system_prompt));
-  append_member(session.restore_members, "_meta", stored_.raw(Slot::params_meta));
-  session.restore = Restore::done;
-  session.refusal.clear();
-  report_result(session.values);
-}
-
-void Edge::learn_values(const Pending& pending) {
-  if (pending.session == SessionTable::none || pending.stored.empty()) return;
-  SessionValues& values = sessions_.at(pending.session).values;
-  scanner_.scan(pending.stored_text(), stored_);
-  if (pending.facts->target == rules::ChangeTarget::mode && stored_.has(Slot::params_mode_id)) {
-    values.set(SessionValues::Kind::mode, {}, stored_.raw(Slot::params_mode_id), {});
-  }
-  if (pending.facts->target != rules::ChangeTarget::config_option || !stored_.has(Slot::params_config_id))
-    return;
-  values.set(SessionValues::Kind::config_option, stored_.raw(Slot::params_config_id),
-             stored_.raw(Slot::params_value), stored_.raw(Slot::params_type));
-  // The answer has all options as they are now: one change may have changed others.
-  if (envelope_.member(Slot::result_config_options).type == ValueType::array) {
-    values.report_config_options(envelope_.raw(Slot::result_config_options), true);
-  }
-}
-
-// An update that tells a mode or option: the last word counts, also the agent's. While a session is rebuilt
-// it tells what the fresh agent begins with, not what was last known.
-void Edge::report_update(std::uint32_t row) {
-  if (row == SessionTable::none) return;
-  Session& session = sessions_.at(row);
-  const bool fresh = session.restore == Restore::asked || session.restore == Restore::setting;
-  SessionValues& values = fresh ? session.restored_values : session.values;
-  if (envelope_.has(Slot::update_current_mode_id)) {
-    values.report(SessionValues::Kind::mode, {}, envelope_.raw(Slot::update_current_mode_id), true);
-  }
-  if (envelope_.member(Slot::update_config_options).type == ValueType::array) {
-    values.report_config_options(envelope_.raw(Slot::update_config_options), true);
-  }
-}
-
-// History that keyhop's own load asked for is not news to the client.
-bool Edge::hides(std::uint32_t row) const {
-  if (row == SessionTable::none || !sessions_.at(row).hides_history) return false;
-  if (envelope_.member(Slot::update_kind).type != ValueType::string) return false;
-  std::string scratch;
-  return rules::is_history(decoded(Slot::update_kind, scratch));
-}
-
-// A load or resume of the client's whose replay it has begun to see cannot be sent again: chunks append.
-void Edge::note_replay(std::uint32_t row) {
-  std::string scratch;
-  if (row == SessionTable::none || envelope_.member(Slot::update_kind).type != ValueType::string) return;
-  if (!rules::is_history(decoded(Slot::update_kind, scratch))) return;
-  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
-    const bool replays = pending->facts->effect == rules::SessionEffect::activates && pending->session == row;
-    if (replays && pending->state == PendingState::sent) pending->replay_shown = true;
-  }
-}
-
-// RFD: "A retry sent after a later change to the same option overwrites that change." Older requests for the
-// same thing that are still open will not be sent again.
-void Edge::note_newer_change(const Pending& answered) {
-  if (answered.facts->target == rules::ChangeTarget::none) return;
-  std::string option;
-  if (!answered.stored.empty()) {
-    scanner_.scan(answered.stored_text(), stored_);
-    option.assign(stored_.raw(Slot::params_config_id));
-  }
-  for (Pending* older = from_client_.oldest(); older != nullptr && older != &answered;
-       older = from_client_.after(*older)) {
-    if (older->facts->target != answered.facts->target || older->session != answered.session) continue;
-    if (answered.facts->target == rules::ChangeTarget::config_option && !older->stored.empty()) {
-      scanner_.scan(older->stored_text(), stored_);
-      if (stored_.raw(Slot::params_config_id) != option) continue;
-    }
-    older->newer_change_answered = true;
   }
 }
 

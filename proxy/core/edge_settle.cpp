@@ -29,6 +29,8 @@ void Edge::remove_request(Pending& pending) noexcept {
     --sessions_.at(pending.session).open_prompts;
   }
   if (pending.facts->effect == rules::SessionEffect::activates) --open_replays_;
+  if (pending.sent_at == Pending::waits_in_outbox) outbox_.drop(pending.row);
+  if (pending.place != 0 && pending.is_unkeyed) --sessions_.at(pending.session).open_unkeyed;
   stored_bytes_ -= pending.stored.size();
   from_client_.remove(pending);
 }
@@ -37,8 +39,10 @@ void Edge::remove_request(Pending& pending) noexcept {
 // order.
 void Edge::answer_all(Pending& pending, const Frame& frame, Step& step) {
   note_newer_change(pending);
+  if (pending.reads_history && !envelope_.is_success()) sessions_.at(pending.session).history.end_replay();
   if (envelope_.is_success()) take_effect(pending, step);
-  settle_key_answered(pending);
+  note_answer(pending, step);
+  settle_key_answered(pending, step);
   const Member& id = envelope_.member(Slot::id);
   bool as_it_came = pending.wire_id == pending.sender_id;  // the first one only
   answer_each(pending, [&](std::string_view id_token) {
@@ -51,7 +55,8 @@ void Edge::answer_all(Pending& pending, const Frame& frame, Step& step) {
 
 // An error of keyhop's own for a request and all that wait beside it.
 void Edge::fail_all(Pending& pending, const OwnError& error, Step& step) {
-  settle_key_lost(pending, error.outcome);
+  if (error.outcome == rules::Outcome::unknown) note_lost_prompt(pending);
+  settle_key_lost(pending, error.outcome, step);
   answer_each(pending, [&](std::string_view id_token) {
     out_.clear();
     append_error(out_, id_token, error);
@@ -71,19 +76,25 @@ void Edge::take_effect(const Pending& pending, Step& step) {
         set_state(opened, SessionState::active);
         learn_session(pending, opened);
         // A new session of an old name shares nothing with it.
-        if (pending.facts->id == MethodId::session_new && opened != SessionTable::none)
-          keys_.remove_settled_of(opened);
+        if (pending.facts->id == MethodId::session_new && opened != SessionTable::none) {
+          forget_session(opened, step);
+          sessions_.at(opened).history.reset();
+          sessions_.at(opened).history.set_complete(true);
+          sessions_.at(opened).ledger = LedgerReading::read;
+          sessions_.at(opened).needs_reading = false;
+        }
       }
       break;
     case rules::SessionEffect::activates:
       set_state(pending.session, SessionState::active);
       learn_session(pending, pending.session);
+      if (pending.reads_history) conclude_replay(pending.session, step);
       break;
     case rules::SessionEffect::closes:
     case rules::SessionEffect::archives: set_state(pending.session, SessionState::inactive); break;
     case rules::SessionEffect::deletes:
       set_state(pending.session, SessionState::inactive);
-      if (pending.session != SessionTable::none) keys_.remove_settled_of(pending.session);
+      if (pending.session != SessionTable::none) forget_session(pending.session, step);
       break;
     case rules::SessionEffect::prompts:
       // Taken in, hence active; but an answer that comes after the session was closed opens nothing.
@@ -101,6 +112,9 @@ void Edge::take_effect(const Pending& pending, Step& step) {
   if (pending.facts->id == MethodId::initialize &&
       envelope_.member(Slot::result_protocol_version).type == ValueType::number) {
     version_ = version_of_token(envelope_.raw(Slot::result_protocol_version));
+    const bool named = envelope_.member(Slot::result_info_name).type == ValueType::string;
+    agent_name_ = named ? std::string(decoded(Slot::result_info_name, other_id_scratch_)) : std::string();
+    if (agent_name_.empty()) agent_name_ = settings_.agent_command;
     learn_initialize(pending);
   }
 }
@@ -123,6 +137,12 @@ void Edge::settle_one(Pending& pending, const AgentEnd& end, Step& step) {
 }
 
 void Edge::settle_lost(const AgentEnd& end, Step& step) {
+  outbox_.clear();
+  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
+    if (pending->sent_at != Pending::waits_in_outbox) continue;
+    pending->sent_at = 0;
+    pending->state = PendingState::held;  // it never left
+  }
   while (Pending* pending = from_client_.oldest()) {
     INVARIANT(pending->state !=
               PendingState::waiting);  // it is younger than what it waits beside, and leaves with that
@@ -137,6 +157,7 @@ void Edge::settle_lost(const AgentEnd& end, Step& step) {
   cancel_open_agent_requests(step);
   reach_ = AgentReach::gone;
   end_ = end;
+  retry_deferred(step);  // what was not looked at is told the same
 }
 
 // Whatever the dead agent asked is moot: the client is told once for each, and a late answer goes nowhere.
@@ -184,7 +205,8 @@ void Edge::give_up(Pending& pending, Step& step) {
                 .progress = has_progress(pending)});
   send_text(client_link_, out_, step);
   if (waits) return remove_request(pending);
-  settle_key_lost(pending, rules::Outcome::unknown);
+  note_lost_prompt(pending);
+  settle_key_lost(pending, rules::Outcome::unknown, step);
   if (pending.session != SessionTable::none) --sessions_.at(pending.session).open_prompts;
   pending.next_waiter = pending.last_waiter =
       Pending::no_row;  // they are given up one by one, all of this session

@@ -30,6 +30,7 @@ Slot params_slot(std::string_view name) noexcept {
     case 4: return name == "type" ? Slot::params_type : Slot::other;
     case 5: return name == "value" ? Slot::params_value : name == "_meta" ? Slot::params_meta : Slot::other;
     case 6:
+      if (name == "prompt") return Slot::params_prompt;
       return name == "update" ? Slot::params_update : name == "modeId" ? Slot::params_mode_id : Slot::other;
     case 8: return name == "configId" ? Slot::params_config_id : Slot::other;
     case 9:
@@ -52,11 +53,14 @@ Slot result_slot(std::string_view name) noexcept {
   if (name == "modes") return Slot::result_modes;
   if (name == "configOptions") return Slot::result_config_options;
   if (name == "capabilities" || name == "agentCapabilities") return Slot::result_capabilities;
+  if (name == "info" || name == "agentInfo") return Slot::result_info;
   return name == "protocolVersion" ? Slot::result_protocol_version : Slot::other;
 }
 
 Slot update_slot(std::string_view name) noexcept {
   if (name == "sessionUpdate") return Slot::update_kind;
+  if (name == "messageId") return Slot::update_message_id;
+  if (name == "content") return Slot::update_content;
   if (name == "currentModeId") return Slot::update_current_mode_id;
   return name == "configOptions" ? Slot::update_config_options : Slot::other;
 }
@@ -69,6 +73,7 @@ Slot child_slot(Slot parent, std::string_view name) noexcept {
     case Slot::params_update: return update_slot(name);
     case Slot::result: return result_slot(name);
     case Slot::result_modes: return name == "currentModeId" ? Slot::result_current_mode_id : Slot::other;
+    case Slot::result_info: return name == "name" ? Slot::result_info_name : Slot::other;
     case Slot::error:
       if (name == "data") return Slot::error_data;
       return name == "code" ? Slot::error_code : Slot::other;

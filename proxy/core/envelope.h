@@ -33,6 +33,7 @@ enum class Slot : std::uint8_t {
   params_system_prompt,
   params_meta,
   params_replay_from,
+  params_prompt,
   params_mode_id,  // set_mode, set_config_option
   params_config_id,
   params_value,
@@ -41,9 +42,13 @@ enum class Slot : std::uint8_t {
   update_kind,  // params.update.sessionUpdate
   update_current_mode_id,
   update_config_options,
+  update_message_id,
+  update_content,
   result_session_id,
   result_message_id,
   result_protocol_version,
+  result_info,  // v1: agentInfo
+  result_info_name,
   result_capabilities,
   result_modes,
   result_current_mode_id,  // result.modes.currentModeId

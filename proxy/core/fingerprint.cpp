@@ -36,45 +36,17 @@ void add_to(Fingerprint& sum, const Fingerprint& more) noexcept {
   }
 }
 
-}  // namespace
-
-class Fingerprinter::Hash {
+class Hash : public SaltedHash {
  public:
-  Hash(const Salt& salt, Domain domain) noexcept {
-    crypto_generichash_init(&state_, salt.data(), salt.size(), sizeof(Fingerprint::bytes));
-    add(domain);
-  }
+  Hash(const Salt& salt, Domain domain) noexcept : SaltedHash(salt, static_cast<char>(domain)) {}
+  using SaltedHash::add;
   Hash& add(Domain domain) noexcept {
-    const auto tag = static_cast<unsigned char>(domain);
-    crypto_generichash_update(&state_, &tag, 1);
+    add_tag(static_cast<char>(domain));
     return *this;
   }
-  Hash& add(std::string_view bytes) noexcept {
-    crypto_generichash_update(&state_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-    return *this;
-  }
-  Hash& add(const Fingerprint& print) noexcept {
-    crypto_generichash_update(&state_, print.bytes.data(), print.bytes.size());
-    return *this;
-  }
-  Hash& add(std::uint64_t number) noexcept {
-    std::array<unsigned char, 8> bytes{};
-    for (auto& byte : bytes) {
-      byte = static_cast<unsigned char>(number & 0xFF);
-      number >>= 8;
-    }
-    crypto_generichash_update(&state_, bytes.data(), bytes.size());
-    return *this;
-  }
-  Fingerprint print() noexcept {
-    Fingerprint result;
-    crypto_generichash_final(&state_, result.bytes.data(), result.bytes.size());
-    return result;
-  }
-
- private:
-  crypto_generichash_state state_;
 };
+
+}  // namespace
 
 struct Fingerprinter::Open {
   bool object;
@@ -93,7 +65,7 @@ Fingerprinter::~Fingerprinter() = default;
 // name.
 class Fingerprinter::Fold {
  public:
-  explicit Fold(Fingerprinter& owner) noexcept : owner_(owner) {}
+  Fold(Fingerprinter& owner, Leaves leaves) noexcept : owner_(owner), leaves_(leaves) {}
 
   void open(std::size_t /*at*/, bool object, std::size_t depth) noexcept {
     if (left_out()) return;
@@ -123,7 +95,9 @@ class Fingerprinter::Fold {
   void key(std::string_view token, bool /*escaped*/, std::size_t depth) noexcept {
     if (left_out()) return;
     const std::string_view name = decode_string(token, owner_.scratch_);
-    leave_next_out_ = depth == 1 && (name == "idempotencyKey" || name == "_meta");
+    leave_next_out_ = leaves_ == Leaves::out_meta_and_null
+                          ? name == "_meta"
+                          : depth == 1 && (name == "idempotencyKey" || name == "_meta");
     if (leave_next_out_) return;
     Open& top = owner_.open_.back();
     top.name = std::hash<std::string_view>{}(name);
@@ -136,6 +110,9 @@ class Fingerprinter::Fold {
       leave_next_out_ = false;
       return;
     }
+    if (leaves_ == Leaves::out_meta_and_null && token == "null" && !owner_.open_.empty() &&
+        owner_.open_.back().object)
+      return;
     if (owner_.open_.empty()) {
       Hash hash(owner_.salt_, Domain::array);
       add_scalar(hash, token, escaped);
@@ -226,19 +203,28 @@ class Fingerprinter::Fold {
   }
 
   Fingerprinter& owner_;
+  Leaves leaves_;
   bool leave_next_out_ = false;
   std::size_t left_out_depth_ = 0;  // of the container that is being skipped; 0: none
   Fingerprint result_;
 };
 
 Fingerprint Fingerprinter::of(std::string_view params) noexcept {
+  return fold(params, Leaves::out_key_and_meta);
+}
+
+Fingerprint Fingerprinter::of_content(std::string_view value) noexcept {
+  return fold(value, Leaves::out_meta_and_null);
+}
+
+Fingerprint Fingerprinter::fold(std::string_view text, Leaves leaves) noexcept {
   open_.clear();
   members_.clear();
-  if (params.empty()) return {};
-  const IndexFault fault = index_.index(params);
+  if (text.empty()) return {};
+  const IndexFault fault = index_.index(text);
   INVARIANT(fault == IndexFault::none);  // the frame around it was checked before
-  Fold fold(*this);
-  const WalkFault walked = walk_json(params, index_, fold);
+  Fold fold(*this, leaves);
+  const WalkFault walked = walk_json(text, index_, fold);
   INVARIANT(walked == WalkFault::none);
   return fold.result();
 }

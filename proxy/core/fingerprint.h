@@ -8,22 +8,15 @@
 // prints are values; the object only keeps memory for the next call.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "proxy/core/salted_hash.h"
 #include "proxy/core/structural_index.h"
 
 namespace acp {
-
-struct Fingerprint {
-  std::array<std::uint8_t, 16> bytes{};
-  bool operator==(const Fingerprint&) const = default;
-};
-
-using Salt = std::array<std::uint8_t, 32>;
 
 class Fingerprinter {
  public:
@@ -35,10 +28,18 @@ class Fingerprinter {
   // `params`: one checked JSON value with limits::padding_bytes readable behind it. An empty view (no params)
   // has a print too.
   Fingerprint of(std::string_view params) noexcept;
+  // Of a value as an agent may give it back: no member is `idempotencyKey`, but members that are null and
+  // `_meta` are left out wherever they stand.
+  Fingerprint of_content(std::string_view value) noexcept;
+
+  // All prints from now on are under this salt.
+  void set_salt(const Salt& salt) noexcept { salt_ = salt; }
+  const Salt& salt() const noexcept { return salt_; }
 
  private:
+  enum class Leaves : std::uint8_t { out_key_and_meta, out_meta_and_null };
+  Fingerprint fold(std::string_view text, Leaves leaves) noexcept;
   class Fold;
-  class Hash;
   // A container that is still open.
   struct Open;
   struct MemberPrint {

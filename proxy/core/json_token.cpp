@@ -289,4 +289,9 @@ void append_json_string(std::string& out, std::string_view text) {
   out.push_back('"');
 }
 
+void append_member(std::string& out, std::string_view name, std::string_view raw) {
+  if (raw.empty()) return;
+  out.append(",\"").append(name).append("\":").append(raw);
+}
+
 }  // namespace acp

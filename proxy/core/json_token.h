@@ -47,4 +47,8 @@ std::string_view canonical_number(std::string_view token, std::string& scratch);
 // Appends `text` as a JSON string with quotes. Bytes that are no UTF-8 become U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 
+// Appends `,"name":raw` for a further member of an object; nothing for an absent (empty) one. `name` needs no
+// escapes.
+void append_member(std::string& out, std::string_view name, std::string_view raw);
+
 }  // namespace acp

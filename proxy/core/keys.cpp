@@ -1,6 +1,7 @@
 #include "proxy/core/keys.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -21,7 +22,8 @@ bool KeyTable::full() const noexcept { return count_ >= limits::key_rows_max; }
 
 std::uint64_t KeyTable::hash_of(const Scope& scope) noexcept {
   constexpr std::uint64_t odd = 0x9E3779B97F4A7C15U;
-  std::uint64_t hash = std::hash<std::string_view>{}(scope.key);
+  std::uint64_t hash = 0;
+  std::memcpy(&hash, scope.key_hash.bytes.data(), sizeof hash);
   hash = (hash ^ scope.session) * odd;
   return (hash ^ std::hash<std::string_view>{}(name_in_scope(scope))) * odd;
 }
@@ -30,7 +32,7 @@ KeyRow* KeyTable::find(const Scope& scope) noexcept {
   const std::uint32_t row = index_.find(hash_of(scope), [&](std::uint32_t candidate) {
     const KeyRow& found = rows_[candidate];
     return found.session == scope.session && found.method == scope.facts->id &&
-           found.method_name == name_in_scope(scope) && found.key == scope.key;
+           found.method_name == name_in_scope(scope) && found.key_hash == scope.key_hash;
   });
   return row == IdIndex::none ? nullptr : &rows_[row];
 }
@@ -50,6 +52,7 @@ KeyRow& KeyTable::add(const Scope& scope, const Fingerprint& print) {
   row.session = scope.session;
   row.method = scope.facts->id;
   row.method_name.assign(name_in_scope(scope));
+  row.key_hash = scope.key_hash;
   row.key.assign(scope.key);
   row.print = print;
   row.hash = hash_of(scope);
@@ -83,12 +86,9 @@ void KeyTable::remove(KeyRow& row) noexcept {
 }
 
 void KeyTable::remove_settled_of(std::uint32_t session) noexcept {
-  if (session >= newest_of_session_.size()) return;
-  for (std::uint32_t at = newest_of_session_[session]; at != Pending::no_row;) {
-    KeyRow& row = rows_[at];
-    at = row.older_of_session;
+  for_each_of(session, [this](KeyRow& row) {
     if (row.state != KeyState::pending) remove(row);
-  }
+  });
 }
 
 void KeyTable::mask_keys(std::string& text) const {
@@ -97,7 +97,7 @@ void KeyTable::mask_keys(std::string& text) const {
   std::vector<bool> secret(text.size());
   bool any = false;
   for (const KeyRow& row : rows_) {
-    if (row.row == Pending::no_row) continue;
+    if (row.row == Pending::no_row || row.key.empty()) continue;
     for (std::size_t at = text.find(row.key); at != std::string::npos; at = text.find(row.key, at + 1)) {
       std::fill_n(secret.begin() + static_cast<std::ptrdiff_t>(at), row.key.size(), true);
       any = true;

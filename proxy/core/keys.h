@@ -1,9 +1,10 @@
 // Which prompt each idempotency key names, and what became of it (RFD "How the Agent handles a
 // keyed prompt").
 //
-// Scope is (session, method, decoded key). Invariant: at most one request of a row is with the agent; a row
-// is `inserted` only if the agent said so. Rows end with their session, never by age; bounded by
-// limits::key_rows_max. Lifetime: rows live in memory for this run; a KeyRow& is valid until it is removed.
+// Scope is (session, method, hash of the decoded key). Invariant: at most one request of a row is with the
+// agent; a row is `inserted` only if the agent said so, in an answer or in its history. Rows end with their
+// session, never by age; bounded by limits::key_rows_max. Lifetime: rows live in memory for this run (the
+// guarded ones also in the ledger); a KeyRow& is valid until it is removed.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace acp {
 enum class KeyState : std::uint8_t {
   pending,   // `first` is with the agent
   inserted,  // the agent answered success; message_id is its raw token, empty if it gave none
-  unknown,   // the answer was lost: a retry is told so until something decides it
+  unknown,   // the answer was lost: a retry is told so until a replay decides it
 };
 
 struct KeyRow {
@@ -30,10 +31,18 @@ struct KeyRow {
   std::uint32_t session = Pending::no_row;  // row of SessionTable
   rules::MethodId method = rules::MethodId::other;
   std::string method_name;  // of a method that --rule made keyed; else empty
-  std::string key;          // decoded; a secret of the client's
+  Fingerprint key_hash;
+  std::string key;  // decoded; a secret of the client's, and empty in a row of an earlier run
   Fingerprint print;
   std::uint32_t first = Pending::no_row;  // row of the pending table while state is pending
-  std::string message_id;
+  std::string message_id;  // also in state unknown: what an answer said before a replay put it in doubt
+
+  // Of guarded rows (edge_guard.cpp).
+  Fingerprint content;
+  bool is_command = false;
+  std::uint64_t sent_at = 0;  // its place in the session's order; 0: never sent
+  bool in_ledger = false;     // it was written there, or is being written
+  std::uint64_t ticket = 0;   // of the commit that it waits for; 0: none
 
   std::uint32_t row = Pending::no_row;  // for KeyTable only
   std::uint64_t hash = 0;
@@ -47,7 +56,8 @@ class KeyTable {
     std::uint32_t session;
     const rules::MethodFacts* facts;
     std::string_view method_name;  // decoded, as sent
-    std::string_view key;          // decoded
+    Fingerprint key_hash;
+    std::string_view key;  // decoded; empty in a row of an earlier run
   };
 
   bool full() const noexcept;
@@ -57,6 +67,19 @@ class KeyTable {
   KeyRow& add(const Scope& scope, const Fingerprint& print);
   KeyRow& at(std::uint32_t row) noexcept { return rows_[row]; }
   void remove(KeyRow& row) noexcept;
+  // Calls `visit(KeyRow&)` for every row of a session, the newest first. The visitor may remove its row.
+  template <class Visit>
+  void for_each_of(std::uint32_t session, Visit visit) {
+    if (session >= newest_of_session_.size()) return;
+    for (std::uint32_t at = newest_of_session_[session]; at != Pending::no_row;) {
+      KeyRow& row = rows_[at];
+      at = row.older_of_session;
+      visit(row);
+    }
+  }
+  bool has_rows_of(std::uint32_t session) const noexcept {
+    return session < newest_of_session_.size() && newest_of_session_[session] != Pending::no_row;
+  }
   // Forgets what a session's keys named; rows whose request is with the agent stay until it answers.
   void remove_settled_of(std::uint32_t session) noexcept;
   // Replaces every known key that stands in `text` by a mark, so that a dead agent's last words give none

@@ -4,6 +4,7 @@
 // an error. Nothing grows without one of these.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -42,6 +43,13 @@ inline constexpr std::size_t stored_bytes_max =
 inline constexpr std::size_t held_bytes_max =
     8 * mib;  // frames that wait for a restore; then the client is not read
 
+// The ledger.
+inline constexpr std::chrono::milliseconds commit_patience{
+    100};  // how long frames of other sessions wait behind a commit
+inline constexpr std::chrono::milliseconds owner_pause{
+    50};                                                   // between two looks whether another run has ended
+inline constexpr std::chrono::seconds owner_patience{10};  // how long its end is waited for
+
 // Tables.
 inline constexpr std::size_t pending_max = 1 << 17;      // open requests in one direction, waiters included
 inline constexpr std::size_t key_rows_max = 1 << 20;     // keyed prompts remembered in memory
@@ -49,6 +57,9 @@ inline constexpr std::size_t sessions_max = 1 << 16;     // sessions whose state
 inline constexpr std::size_t key_code_points_max = 255;  // RFD: a string of 1 to 255 characters
 inline constexpr std::size_t session_id_bytes_max = 4 * kib;  // longer ones are relayed, not tracked
 inline constexpr std::size_t session_values_max = 256;        // modes and config options of one session
+inline constexpr std::size_t seen_messages_max = 1024;        // user messages of one session that are known
+inline constexpr std::size_t lost_prompts_max = 64;  // of one session, without a key, not settled yet
+inline constexpr std::size_t replayed_messages_max = 1 << 16;  // of one replay: older ones are let go
 
 inline constexpr std::size_t fingerprint_members_max =
     1 << 18;  // object members compared without regard to order, at once

@@ -16,6 +16,7 @@
 
 #include "proxy/core/id_index.h"
 #include "proxy/core/limits.h"
+#include "proxy/core/replay_decision.h"
 #include "proxy/core/request_id.h"
 #include "proxy/core/types.h"
 #include "rules/methods.h"
@@ -46,11 +47,23 @@ struct Pending {
   std::uint32_t next_waiter = no_row;  // list of waiters, in order of arrival
   std::uint32_t last_waiter = no_row;
 
-  std::uint64_t sent_at = 0;           // how many bytes its receiver had been sent before it
+  // How many bytes its receiver had been sent before it; waits_in_outbox: it has not left yet.
+  static constexpr std::uint64_t waits_in_outbox = UINT64_MAX;
+  std::uint64_t sent_at = 0;
   bool newer_change_answered = false;  // a later request that changes the same thing was answered
   bool replay_shown = false;           // the client saw part of the replay that this one asked for
   bool was_taken = false;              // an epoch that is over had taken bytes of it
   bool had_progress = false;           // its session told news while it was with an epoch that is over
+
+  // Of prompts that the guard looks after (edge_guard.cpp).
+  Fingerprint content;
+  std::uint64_t place = 0;  // in the session's order, when it was sent last; 0: never
+  bool is_unkeyed = false;
+  bool is_command = false;
+  bool in_ledger = false;      // as a prompt without a key
+  bool reads_history = false;  // a resume of the client's that asks for the history: it is read along
+  PromptFate fate = PromptFate::unknown;
+  std::string found_id;  // fate inserted: the message's id, raw
   // The frame as the sender wrote it, limits::padding_bytes behind it, for another try; empty if there is no
   // room to keep it.
   std::string stored;

@@ -58,7 +58,7 @@ void Relay::step(const Event& event, Instant now, Actions& actions) {
 std::optional<Instant> Relay::next_deadline() const noexcept {
   if (phase_ == Phase::over) return std::nullopt;
   std::optional<Instant> first = phase_deadline_;
-  for (const auto& other : {edge_.silence_deadline(), edge_.restore_deadline()}) {
+  for (const auto& other : {edge_.silence_deadline(), edge_.restore_deadline(), edge_.ledger_deadline()}) {
     if (other && (!first || *other < *first)) first = other;
   }
   return first;
@@ -136,7 +136,8 @@ void Relay::on_client_lost(Step& step) {
 }
 
 void Relay::begin_draining(Step& step) {
-  if (edge_.open_requests() == 0 || edge_.is_client_gone()) return begin_closing(step);
+  const bool done = edge_.open_requests() == 0 && !edge_.has_unsent();
+  if (done || edge_.is_client_gone()) return begin_closing(step);
   set_phase(Phase::draining);
   phase_deadline_ = step.now + settings_.drain;
 }
@@ -224,6 +225,7 @@ void Relay::on_person_restart(Step& step) {
 void Relay::on(const DeadlineReached& /*event*/, Step& step) {
   edge_.check_silence(step);
   edge_.check_restores(step);
+  edge_.check_ledger(step);
   after_agent_frames(step);
   if (!phase_deadline_ || step.now < *phase_deadline_) return;
   phase_deadline_.reset();
@@ -273,8 +275,25 @@ void Relay::report_counters(Step& step) {
   step.actions.add(WriteStderr{step.actions.arena().add(line)});
 }
 
-void Relay::on(const LedgerOpened& /*event*/, Step& /*step*/) {}
-void Relay::on(const LedgerCommitted& /*event*/, Step& /*step*/) {}
-void Relay::on(const LedgerRead& /*event*/, Step& /*step*/) {}
+// What waited for the ledger may go on, and the end with it.
+void Relay::on(const LedgerOpened& event, Step& step) {
+  edge_.open_ledger(event, step);
+  after_ledger(step);
+}
+
+void Relay::on(const LedgerCommitted& event, Step& step) {
+  edge_.on_committed(event, step);
+  after_ledger(step);
+}
+
+void Relay::on(const LedgerRead& event, Step& step) {
+  edge_.on_ledger_read(event, step);
+  after_ledger(step);
+}
+
+void Relay::after_ledger(Step& step) {
+  after_client_frames(step);
+  if (phase_ == Phase::draining && edge_.open_requests() == 0 && !edge_.has_unsent()) begin_closing(step);
+}
 
 }  // namespace acp

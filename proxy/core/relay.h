@@ -66,6 +66,7 @@ class Relay {
   void on(const LedgerOpened& event, Step& step);
   void on(const LedgerCommitted& event, Step& step);
   void on(const LedgerRead& event, Step& step);
+  void after_ledger(Step& step);
 
   // relay.cpp: the client, keyhop
   void on_client_end(Step& step);

@@ -14,7 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "proxy/core/history.h"
 #include "proxy/core/id_index.h"
+#include "proxy/core/ledger.h"
 #include "proxy/core/session_values.h"
 #include "proxy/core/types.h"
 
@@ -38,11 +40,21 @@ enum class Restore : std::uint8_t {
   needs_login,  // tried again once the client has authenticated
 };
 
+// What is known here of what the ledger has of a session.
+enum class LedgerReading : std::uint8_t {
+  unread,
+  reading,
+  waiting,  // an earlier run's processes still live: its agent could still insert
+  failed,   // it could not be read; tried again with the next keyed prompt
+  read,
+};
+
 struct Session {
   std::string id;  // decoded
   SessionState state = SessionState::mentioned;
   std::uint64_t updates = 0;       // session/update notifications from the agent
   std::uint32_t open_prompts = 0;  // session/prompt requests that are with the agent
+  std::uint32_t open_unkeyed = 0;  // those of them without a key that the guard follows
 
   Restore restore = Restore::none;
   bool is_restorable = false;   // a new, load, resume or fork of it succeeded, and its params are known
@@ -56,6 +68,20 @@ struct Session {
   std::vector<SessionValues::Value> to_set;  // in order; those tried once stay behind the rest once more
   std::size_t next_to_set = 0;
   std::size_t first_tries = 0;  // entries of to_set that are first tries
+
+  // ---- the guard (edge_guard.cpp, edge_history.cpp) ----
+  LedgerReading ledger = LedgerReading::unread;
+  std::uint64_t ledger_ticket = 0;  // of the reading
+  Instant ledger_asked{};           // when it was first asked for
+  Instant ledger_look_again{};      // waiting: when
+  bool has_living_owner = false;    // its open rows cannot be decided yet
+  bool needs_reading = false;       // its rows were not held against what the present epoch shows
+  bool asks_replay = false;         // the restore at hand asked for the history
+  bool replay_refused = false;      // the present epoch does not show it
+  bool precedes_resume = false;     // the restore at hand comes before the client's own resume
+  bool hides_rest = false;          // what may still come of the replay, until news of the state
+  SessionHistory history;
+  std::vector<LedgerPrompt> lost_prompts;  // without a key, not settled by any replay yet
 
   Instant last_traffic{};  // any frame of this session, either way; kept only with --silence-timeout
 };

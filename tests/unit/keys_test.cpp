@@ -19,7 +19,7 @@ const rules::MethodFacts& facts_of(std::string_view method) {
 
 KeyTable::Scope scope(std::uint32_t session, std::string_view key,
                       std::string_view method = "session/prompt") {
-  return {session, &facts_of(method), method, key};
+  return {session, &facts_of(method), method, SaltedHash(Salt{}, 'k').add(key).print(), key};
 }
 
 Fingerprint print(std::uint8_t first) {

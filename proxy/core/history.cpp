@@ -1,0 +1,105 @@
+#include "proxy/core/history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proxy/core/limits.h"
+
+namespace acp {
+
+SeenMessage* SessionHistory::find(const Fingerprint& id) noexcept {
+  const auto found =
+      std::find_if(seen_.rbegin(), seen_.rend(), [&](const SeenMessage& seen) { return seen.id == id; });
+  return found == seen_.rend() ? nullptr : &*found;
+}
+
+void SessionHistory::add(const SeenMessage& message) {
+  if (seen_.size() >= limits::seen_messages_max) {
+    seen_.erase(seen_.begin(), seen_.begin() + limits::seen_messages_max / 2);
+    is_complete_ = false;
+    is_trimmed_ = true;
+  }
+  seen_.push_back(message);
+}
+
+void SessionHistory::see(const Fingerprint& id, const Fingerprint* content, bool is_given) {
+  SeenMessage* message = find(id);
+  if (message == nullptr) {
+    add({.id = id, .seen_at = next_place()});
+    message = &seen_.back();
+  }
+  const bool tells_content =
+      content != nullptr && !(message->is_content_known && message->content == *content);
+  if (!tells_content && message->is_given >= is_given) return;
+  message->is_saved = false;
+  message->is_given = message->is_given || is_given;
+  if (!tells_content) return;
+  message->content = *content;
+  message->is_content_known = true;
+}
+
+Content& SessionHistory::open(const Fingerprint& id, bool is_chunk, Fingerprinter& prints) {
+  const bool goes_on = is_chunk && open_ != nullptr && open_->id == id;
+  if (!goes_on) open_ = std::make_unique<Open>(Open{id, Content(prints.salt())});
+  return open_->content;
+}
+
+void SessionHistory::see_content(const Fingerprint& id, std::string_view raw, bool is_chunk,
+                                 ContentReader& reader, Fingerprinter& prints) {
+  const SeenMessage* known = find(id);
+  const bool begins = is_chunk && (open_ == nullptr || open_->id != id);
+  // More of a message whose beginning was not seen, or whose content an answer told: no more is learned.
+  if (raw.empty() || (begins && known != nullptr)) return see(id, nullptr, false);
+  Content& content = open(id, is_chunk, prints);
+  reader.add(raw, prints, content);
+  const Fingerprint print = content.print();
+  see(id, &print, false);
+}
+
+bool SessionHistory::has_news_since(std::uint64_t place) const noexcept {
+  return std::any_of(seen_.begin(), seen_.end(),
+                     [place](const SeenMessage& seen) { return seen.seen_at > place && !seen.is_given; });
+}
+
+void SessionHistory::begin_replay() {
+  replay_ = std::make_unique<Replay>();
+  open_.reset();
+}
+
+void SessionHistory::read_content(std::string_view token, const Fingerprint& id, std::string_view raw,
+                                  bool is_chunk, ContentReader& reader, Fingerprinter& prints) {
+  auto& messages = replay_->messages;
+  auto message = std::find_if(messages.rbegin(), messages.rend(),
+                              [&](const ReplayedMessage& shown) { return shown.id == id; });
+  const bool is_new = message == messages.rend();
+  if (is_new && messages.size() >= limits::replayed_messages_max) {
+    messages.erase(messages.begin(), messages.begin() + limits::replayed_messages_max / 2);
+    replay_->is_cut = true;
+  }
+  if (is_new) {
+    messages.push_back({id, {}, std::string(token)});
+    message = messages.rbegin();
+  }
+  if (raw.empty()) return;
+  Content& content = open(id, is_chunk, prints);
+  reader.add(raw, prints, content);
+  message->content = content.print();
+}
+
+std::optional<Replay> SessionHistory::end_replay() {
+  open_.reset();
+  if (replay_ == nullptr) return std::nullopt;
+  return std::move(*std::exchange(replay_, nullptr));
+}
+
+void SessionHistory::learn(const Replay& replay) {
+  for (const ReplayedMessage& message : replay.messages) see(message.id, &message.content, false);
+}
+
+void SessionHistory::reset() {
+  const std::uint64_t place = last_place_;
+  *this = SessionHistory{};
+  last_place_ = place;
+}
+
+}  // namespace acp

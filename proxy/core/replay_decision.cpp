@@ -1,0 +1,105 @@
+#include "proxy/core/replay_decision.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace acp {
+namespace {
+
+using Places = std::map<Fingerprint, std::size_t>;  // where in the replay an id stands
+
+Places places_of(const Replay& replay) {
+  Places places;
+  for (std::size_t i = 0; i < replay.messages.size(); ++i) places.emplace(replay.messages[i].id, i);
+  return places;
+}
+
+// What was there before a prompt was sent, found again in the replay.
+struct Before {
+  bool proves = false;    // enough of it was found to know where the new begins
+  std::size_t floor = 0;  // the replay's messages from here on may be new
+};
+
+Before before(const BaseLine& base, const Places& places, std::uint64_t sent_at) {
+  bool any = false;
+  std::optional<std::size_t> last;
+  for (const SeenMessage& seen : base.seen) {
+    if (seen.seen_at >= sent_at) continue;
+    any = true;
+    const auto found = places.find(seen.id);
+    if (found != places.end() && (!last || found->second > *last)) last = found->second;
+  }
+  // A replay is in order: one message that is known again is enough.
+  if (last) return {true, *last + 1};
+  return {base.is_complete && !any, 0};
+}
+
+// A known message that the replay lacks could be there under another id.
+bool may_be_renamed(const BaseLine& base, const Places& places, std::uint64_t sent_at,
+                    const Fingerprint& content) {
+  return std::any_of(base.seen.begin(), base.seen.end(), [&](const SeenMessage& seen) {
+    return seen.seen_at < sent_at && !places.contains(seen.id) &&
+           (!seen.is_content_known || seen.content == content);
+  });
+}
+
+bool is_old_or_given(const BaseLine& base, const Fingerprint& id, std::uint64_t sent_at) {
+  return std::any_of(base.seen.begin(), base.seen.end(), [&](const SeenMessage& seen) {
+    return seen.id == id && (seen.is_given || seen.seen_at < sent_at);
+  });
+}
+
+}  // namespace
+
+void decide_prompts(const BaseLine& base, const Replay& replay, std::span<LostPrompt> prompts) {
+  const Places places = places_of(replay);
+  std::vector<bool> taken(replay.messages.size());
+  std::vector<Before> befores;
+  for (LostPrompt& prompt : prompts) {
+    prompt.fate = PromptFate::unknown;
+    befores.push_back(replay.proves() ? before(base, places, prompt.sent_at) : Before{});
+    if (!befores.back().proves) continue;
+    for (std::size_t i = befores.back().floor; i < replay.messages.size(); ++i) {
+      const ReplayedMessage& message = replay.messages[i];
+      if (taken[i] || message.content != prompt.content || is_old_or_given(base, message.id, prompt.sent_at))
+        continue;
+      if (may_be_renamed(base, places, prompt.sent_at, message.content)) break;
+      prompt.fate = PromptFate::inserted;
+      prompt.message = i;
+      taken[i] = true;
+      break;
+    }
+  }
+  for (std::size_t p = 0; p < prompts.size(); ++p) {
+    LostPrompt& prompt = prompts[p];
+    if (prompt.fate == PromptFate::inserted || !befores[p].proves || prompt.is_command) continue;
+    bool unexplained = false;
+    for (std::size_t i = befores[p].floor; i < replay.messages.size(); ++i) {
+      unexplained =
+          unexplained || (!taken[i] && !is_old_or_given(base, replay.messages[i].id, prompt.sent_at));
+    }
+    if (!unexplained) prompt.fate = PromptFate::absent;
+  }
+}
+
+MessageFate decide_message(const BaseLine& base, const Replay& replay, std::span<const LostPrompt> prompts,
+                           const Fingerprint& id, const Fingerprint& content) {
+  const Places places = places_of(replay);
+  if (places.contains(id)) return MessageFate::there;
+  const bool recognized = std::any_of(base.seen.begin(), base.seen.end(),
+                                      [&](const SeenMessage& seen) { return places.contains(seen.id); });
+  if (!replay.proves() || !recognized) return MessageFate::unknown;
+  for (std::size_t i = 0; i < replay.messages.size(); ++i) {
+    const ReplayedMessage& message = replay.messages[i];
+    const bool explained = std::any_of(base.seen.begin(), base.seen.end(),
+                                       [&](const SeenMessage& seen) { return seen.id == message.id; }) ||
+                           std::any_of(prompts.begin(), prompts.end(), [&](const LostPrompt& prompt) {
+                             return prompt.fate == PromptFate::inserted && prompt.message == i;
+                           });
+    if (!explained && message.content == content) return MessageFate::unknown;
+  }
+  return MessageFate::gone;
+}
+
+}  // namespace acp
