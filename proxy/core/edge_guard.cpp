@@ -222,8 +222,7 @@ std::uint64_t Edge::protect(Pending& pending, Step& step) {
   if (row == nullptr && !has_undecided(pending.session)) return 0;
   LedgerBatch batch = begin_batch(pending.session);
   if (row == nullptr) {
-    batch.changes.emplace_back(AddLedgerPrompt{{pending.content, pending.is_command, pending.place}});
-    pending.in_ledger = true;
+    // It is one of the prompts under way, which every batch tells of.
   } else if (std::exchange(row->in_ledger, true)) {
     batch.changes.emplace_back(UpdateLedgerRow{row_of(*row)});
   } else {

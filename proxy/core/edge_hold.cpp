@@ -188,8 +188,10 @@ void Edge::settle_lost_one(Pending& pending, Step& step) {
   const bool too_late = refusal == restore_timeout_error;
   if (too_late && decision.code == code::internal_error) reason = "restore_timeout";
   INVARIANT(end_.has_value());
-  const std::string message =
+  std::string message =
       describe_loss(decision, pending.facts->effect == rules::SessionEffect::prompts, *end_);
+  if (decision.verdict == rules::Verdict::resolve && pending.key != Pending::no_row)
+    message += " If the agent honours keys itself, start keyhop with --keys=forward.";
   const bool dropped = decision.verdict == rules::Verdict::drop;
   step.actions.log(LogLevel::info,
                    fmt::format("{}: answered with an error ({})", pending.facts->method, reason));

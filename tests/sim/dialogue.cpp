@@ -83,6 +83,24 @@ void Dialogue::agent_initializes(std::string_view result) {
   agent(result_line(member(lines.front(), "id"), result));
 }
 
+void Dialogue::use_ledger(MemoryLedger& ledger, bool open) {
+  ledger_ = &ledger;
+  if (open) happen(LedgerOpened{LedgerError::none, &ledger.salt()});
+}
+
+void Dialogue::run_ledger() {
+  while (ledger_ != nullptr && !ledger_orders_.empty()) {
+    const LedgerOrder order = ledger_orders_.front();
+    ledger_orders_.erase(ledger_orders_.begin());
+    if (order.batch) {
+      happen(LedgerCommitted{order.ticket, ledger_->apply(*order.batch)});
+    } else {
+      const LedgerSession session = ledger_->read(order.agent, order.session);
+      happen(LedgerRead{order.ticket, LedgerError::none, &session});
+    }
+  }
+}
+
 void Dialogue::carry_out() {
   for (const Action& action : actions_.list()) carry_out(action);
   actions_.clear();
@@ -112,6 +130,11 @@ void Dialogue::carry_out(const Action& action) {
     stderr_ += words->bytes;
   } else if (const auto* log = std::get_if<Log>(&action)) {
     log_.append(log->text).push_back('\n');
+  } else if (const auto* commit = std::get_if<CommitLedger>(&action)) {
+    ledger_orders_.push_back({*commit->batch, commit->batch->ticket, {}, {}});
+  } else if (const auto* read = std::get_if<ReadLedger>(&action)) {
+    ledger_orders_.push_back(
+        {std::nullopt, read->ticket, std::string(read->agent), std::string(read->session)});
   } else if (const auto* exit = std::get_if<Exit>(&action)) {
     exit_ = exit->status;
     order(fmt::format("exit {}", exit->status));

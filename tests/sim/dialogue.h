@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "proxy/core/relay.h"
+#include "tests/sim/memory_ledger.h"
 
 namespace acp::sim {
 
@@ -35,6 +36,11 @@ class Dialogue {
   void client_bytes(std::string_view bytes) { read(client_link, bytes); }
   void agent_bytes(std::string_view bytes) { read(link_, bytes); }
   void happen(const Event& event);
+  // This is what the relay writes to from now on; `open` tells it so (Settings::ledger must say that there is
+  // one). What it orders waits for run_ledger().
+  void use_ledger(MemoryLedger& ledger, bool open = true);
+  void run_ledger();
+  bool has_ledger_orders() const noexcept { return !ledger_orders_.empty(); }
   // Virtual time passes; deadlines that come on the way are told at their instant.
   void pass(Duration duration);
 
@@ -75,6 +81,14 @@ class Dialogue {
   Instant now_{std::chrono::hours(1)};  // not zero, which an unset instant is
   LinkId link_ = agent_link;
   Epoch epoch_ = agent_epoch;
+  struct LedgerOrder {
+    std::optional<LedgerBatch> batch;  // or a reading:
+    std::uint64_t ticket = 0;
+    std::string agent;
+    std::string session;
+  };
+  MemoryLedger* ledger_ = nullptr;
+  std::vector<LedgerOrder> ledger_orders_;
   std::string to_client_;
   std::string to_agent_;
   std::string stderr_;
