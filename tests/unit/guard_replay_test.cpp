@@ -282,7 +282,7 @@ TEST_CASE("late history is hidden until news of the state, or the client's next 
   CHECK(talk.take_client() == Lines{user_message("m2", "new")});
 }
 
-TEST_CASE("--recover-prompts=proven: without a key, sent again only if proven absent", "[guard]") {
+TEST_CASE("recover-prompts=proven: without a key, sent again only if proven absent", "[guard]") {
   Settings settings = guarded();
   settings.recover_prompts = true;
   MemoryLedger ledger;
