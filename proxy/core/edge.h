@@ -205,11 +205,11 @@ class Edge {
   bool tracks(const Pending& pending) const noexcept;
   std::uint64_t protect(Pending& pending, Step& step);
   LedgerBatch begin_batch(std::uint32_t session);
-  void save(LedgerBatch batch, Step& step);
+  void save(std::uint32_t session, LedgerBatch batch, Step& step);
+  void note_unsaved(std::uint32_t session);
   void save_row(const KeyRow& row, Step& step);
   void forget_row(KeyRow& row, Step& step);
   void forget_session(std::uint32_t session, Step& step);
-  void fail_commit(std::size_t commit, LedgerError error, Step& step);
   bool has_undecided(std::uint32_t session);
   void flush_outbox(Step& step);
   void retract_waiting(std::uint32_t session, Step& step);
@@ -220,6 +220,7 @@ class Edge {
   void note_user_message(std::uint32_t session);
   void note_answer(Pending& pending, Step& step);
   void note_lost_prompt(const Pending& pending);
+  void forget_prompt(Pending& pending, Step& step);
   bool wants_replay(std::uint32_t session);
   bool reads_before_resume(Pending& pending, Step& step);
   void conclude_replay(std::uint32_t session, Step& step);
@@ -363,17 +364,19 @@ class Edge {
     Instant since;
     std::string frame;
   };
-  // A commit that a frame waits for.
+  // A batch on its way to the disk.
   struct Commit {
     std::uint64_t ticket;
+    std::uint32_t session;
     std::uint32_t key;      // row of keys_, or no_row
-    std::uint32_t pending;  // row of from_client_
+    std::uint32_t pending;  // row of from_client_; no_row: nothing waits for it
   };
+  void fail_commit(const Commit& commit, LedgerError error, Step& step);
   LedgerUse ledger_ = LedgerUse::none;
   LedgerError ledger_error_ = LedgerError::none;
   std::string agent_name_;  // in the ledger
   std::uint64_t tickets_ = 0;
-  std::vector<Commit> commits_;
+  std::deque<Commit> commits_;  // the oldest first, as they are reported
   std::deque<Deferred> deferred_;
   std::size_t deferred_bytes_ = 0;
   bool retrying_ = false;
@@ -383,6 +386,7 @@ class Edge {
   std::uint32_t frame_session_ = SessionTable::none;
   std::uint32_t frame_pending_ = Pending::no_row;
   std::uint64_t frame_ticket_ = 0;
+  bool frame_cancels_ = false;
   bool frame_waits_ = false;
   ContentReader content_;
 

@@ -252,7 +252,8 @@ void Edge::on_client_notification(const Frame& frame, Step& step) {
   const std::uint32_t session = session_of(facts, false);
   note_traffic(session, step);
   if (session != SessionTable::none) note_client_frame(session);
-  if (facts.id == MethodId::session_cancel) retract_waiting(session, step);
+  frame_cancels_ = facts.id == MethodId::session_cancel;
+  if (frame_cancels_ && outbox_.is_slow()) retract_waiting(session, step);
   frame_session_ = session;
   if (is_settled() || reach_ == AgentReach::ending || reach_ == AgentReach::gone || is_ready(session))
     return pass_on(agent_link_, frame, step);
@@ -276,8 +277,9 @@ void Edge::cancel_client_request(const Frame& frame, Step& step) {
     step.actions.log(LogLevel::debug, "a cancel of a request that is not open: dropped");
     return;
   }
-  const bool unwritten = pending->sent_at == Pending::waits_in_outbox;  // it waits for its commit
-  if (pending->state == PendingState::held || (unwritten && reach_ == AgentReach::open))
+  // Waiting for a ledger that takes its time: then the cancel does not wait behind it.
+  const bool stuck = pending->sent_at == Pending::waits_in_outbox && outbox_.is_slow();
+  if (pending->state == PendingState::held || (stuck && reach_ == AgentReach::open))
     return answer_cancelled(*pending, true, step);
   if (is_lost(*pending)) {
     pending->state = PendingState::lost_cancelling;  // nobody there to tell; it will not be sent again

@@ -180,7 +180,7 @@ void Edge::load_rows(std::uint32_t number, const LedgerSession& known) {
   }
   for (const LedgerPrompt& prompt_row : known.prompts) {
     session.history.skip_to(prompt_row.sent_at);
-    session.lost_prompts.push_back(prompt_row);
+    session.lost_prompts.push_back({prompt_row, true});
   }
 }
 
@@ -207,10 +207,7 @@ std::uint64_t Edge::protect(Pending& pending, Step& step) {
       content_.of_prompt(envelope_.raw(Slot::params_prompt), fingerprinter_);
   pending.content = message.content;
   pending.is_command = message.is_command;
-  if (pending.place == 0 && pending.key == Pending::no_row) {
-    pending.is_unkeyed = true;
-    ++session.open_unkeyed;
-  }
+  if (pending.key == Pending::no_row && !std::exchange(pending.is_unkeyed, true)) ++session.open_unkeyed;
   pending.place = session.history.next_place();
   KeyRow* row = pending.key == Pending::no_row ? nullptr : &keys_.at(pending.key);
   if (row != nullptr) {
@@ -229,8 +226,7 @@ std::uint64_t Edge::protect(Pending& pending, Step& step) {
     batch.changes.emplace_back(AddLedgerRow{row_of(*row)});
   }
   batch.ticket = ++tickets_;
-  if (row != nullptr) row->ticket = batch.ticket;
-  commits_.push_back({batch.ticket, pending.key, pending.row});
+  commits_.push_back({batch.ticket, pending.session, pending.key, pending.row});
   step.actions.commit(std::move(batch));
   return tickets_;
 }
@@ -248,6 +244,9 @@ LedgerBatch Edge::begin_batch(std::uint32_t number) {
     batch.changes.emplace_back(
         PutLedgerMessage{{seen.id, seen.content, seen.is_content_known, seen.is_given, seen.seen_at}});
   }
+  for (LostUnkeyed& lost : session.lost_prompts) {
+    if (!std::exchange(lost.in_ledger, true)) batch.changes.emplace_back(AddLedgerPrompt{lost.prompt});
+  }
   if (session.open_unkeyed == 0) return batch;
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
     const bool unsaved = pending->session == number && pending->place != 0 && !pending->in_ledger &&
@@ -260,8 +259,9 @@ LedgerBatch Edge::begin_batch(std::uint32_t number) {
 }
 
 // Written when it may be: nothing waits for it.
-void Edge::save(LedgerBatch batch, Step& step) {
+void Edge::save(std::uint32_t session, LedgerBatch batch, Step& step) {
   batch.ticket = ++tickets_;
+  commits_.push_back({batch.ticket, session, Pending::no_row, Pending::no_row});
   step.actions.commit(std::move(batch));
 }
 
@@ -269,7 +269,7 @@ void Edge::save_row(const KeyRow& row, Step& step) {
   if (!row.in_ledger) return;
   LedgerBatch batch = begin_batch(row.session);
   batch.changes.emplace_back(UpdateLedgerRow{row_of(row)});
-  save(std::move(batch), step);
+  save(row.session, std::move(batch), step);
 }
 
 // The key is unused again, here and in the file.
@@ -280,7 +280,7 @@ void Edge::forget_row(KeyRow& row, Step& step) {
   if (row.in_ledger) {
     LedgerBatch batch{.agent = agent_name_, .session = sessions_.at(row.session).id};
     batch.changes.emplace_back(RemoveLedgerRow{row.key_hash});
-    save(std::move(batch), step);
+    save(row.session, std::move(batch), step);
   }
   keys_.remove(row);
 }
@@ -294,37 +294,44 @@ void Edge::forget_session(std::uint32_t number, Step& step) {
   if (ledger_ == LedgerUse::none || version_ != rules::Version::v2) return;
   LedgerBatch batch{.agent = agent_name_, .session = session.id};
   batch.changes.emplace_back(ForgetLedgerSession{});
-  save(std::move(batch), step);
+  save(number, std::move(batch), step);
 }
 
 void Edge::on_committed(const LedgerCommitted& event, Step& step) {
   const auto found = std::find_if(commits_.begin(), commits_.end(),
                                   [&](const Commit& commit) { return commit.ticket == event.ticket; });
-  const bool failed = event.error != LedgerError::none;
-  if (failed && found == commits_.end()) {
-    step.actions.log(LogLevel::warning,
-                     fmt::format("the ledger (--ledger) was not updated: {}", problem_of(event.error).words));
-  }
   if (found == commits_.end()) return;
   const Commit commit = *found;
-  if (failed) {
-    fail_commit(static_cast<std::size_t>(found - commits_.begin()), event.error, step);
-  } else {
-    if (commit.key != Pending::no_row) keys_.at(commit.key).ticket = 0;
-    commits_.erase(found);
+  commits_.erase(found);
+  if (event.error == LedgerError::none) {
     outbox_.confirm(event.ticket);
+  } else {
+    note_unsaved(commit.session);
+    fail_commit(commit, event.error, step);
   }
   flush_outbox(step);
 }
 
+// A batch was not written: whatever it told goes into the next one, so that no row is ever without its
+// messages.
+void Edge::note_unsaved(std::uint32_t number) {
+  Session& session = sessions_.at(number);
+  for (SeenMessage& seen : session.history.seen()) seen.is_saved = false;
+  for (LostUnkeyed& lost : session.lost_prompts) lost.in_ledger = false;
+  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
+    if (pending->session == number) pending->in_ledger = false;
+  }
+}
+
 // The frame that waited for it is not sent, unless it can go without.
-void Edge::fail_commit(std::size_t which, LedgerError error, Step& step) {
-  const Commit commit = commits_[which];
-  commits_.erase(commits_.begin() + static_cast<std::ptrdiff_t>(which));
+void Edge::fail_commit(const Commit& commit, LedgerError error, Step& step) {
+  if (commit.pending == Pending::no_row) {
+    return step.actions.log(
+        LogLevel::warning, fmt::format("the ledger (--ledger) was not updated: {}", problem_of(error).words));
+  }
   const bool conflict = error == LedgerError::conflict;
   KeyRow* row = commit.key == Pending::no_row ? nullptr : &keys_.at(commit.key);
   if (row != nullptr) {
-    row->ticket = 0;
     row->in_ledger = false;
     if (conflict) sessions_.at(row->session).ledger = LedgerReading::unread;
   }
@@ -362,10 +369,11 @@ void Edge::fail_commit(std::size_t which, LedgerError error, Step& step) {
 
 void Edge::begin_agent_frame(Step& step) {
   frame_waits_ = is_reachable(agent_link_) && (frame_ticket_ != 0 || !outbox_.empty());
-  if (frame_waits_) outbox_.begin({frame_ticket_, frame_session_, frame_pending_, step.now});
+  if (frame_waits_) outbox_.begin({frame_ticket_, frame_session_, frame_pending_, frame_cancels_, step.now});
   frame_session_ = SessionTable::none;
   frame_pending_ = Pending::no_row;
   frame_ticket_ = 0;
+  frame_cancels_ = false;
 }
 
 void Edge::flush_outbox(Step& step) {
@@ -377,7 +385,8 @@ void Edge::flush_outbox(Step& step) {
   }
 }
 
-// `session/cancel` for prompts that wait for their commit, hence never left: they are answered here.
+// `session/cancel` for prompts that have waited long for their commit: they never left, and are answered
+// here.
 void Edge::retract_waiting(std::uint32_t session, Step& step) {
   if (outbox_.empty() || session == SessionTable::none) return;
   for (const std::uint32_t row : outbox_.requests_of(session)) {
@@ -388,7 +397,8 @@ void Edge::retract_waiting(std::uint32_t session, Step& step) {
 
 std::optional<Instant> Edge::ledger_deadline() const noexcept {
   if (ledger_ == LedgerUse::none) return std::nullopt;
-  std::optional<Instant> first = outbox_.patience_ends();
+  std::optional<Instant> first;
+  if (is_reachable(agent_link_)) first = outbox_.patience_ends();
   const auto consider = [&](Instant instant) {
     if (!first || instant < *first) first = instant;
   };

@@ -57,10 +57,16 @@ void Edge::note_answer(Pending& pending, Step& step) {
       envelope_.is_success() && envelope_.member(Slot::result_message_id).type == ValueType::string;
   if (named)
     session.history.see(hash_message_id(envelope_.raw(Slot::result_message_id)), &pending.content, true);
+  forget_prompt(pending, step);
+}
+
+// A prompt without a key is settled: the ledger need not know of it any more.
+void Edge::forget_prompt(Pending& pending, Step& step) {
   if (!pending.in_ledger) return;
   LedgerBatch batch = begin_batch(pending.session);
   batch.changes.emplace_back(RemoveLedgerPrompt{pending.place});
-  save(std::move(batch), step);
+  save(pending.session, std::move(batch), step);
+  pending.in_ledger = false;
 }
 
 // A prompt without a key got an error of keyhop's own: it may still be in the history, and must not be taken
@@ -72,7 +78,7 @@ void Edge::note_lost_prompt(const Pending& pending) {
     lost.erase(lost.begin());
     sessions_.at(pending.session).history.set_complete(false);
   }
-  lost.push_back({pending.content, pending.is_command, pending.place});
+  lost.push_back({{pending.content, pending.is_command, pending.place}, pending.in_ledger});
 }
 
 // Whether a restore of this session must show its history: prompts of it are to be decided, or remembered ids
@@ -95,11 +101,11 @@ bool Edge::reads_before_resume(Pending& pending, Step& step) {
   if (pending.session == SessionTable::none || pending.facts->effect != rules::SessionEffect::activates)
     return false;
   Session& session = sessions_.at(pending.session);
-  const bool needed = settings_.keys == KeyMode::guard && version_ == rules::Version::v2 &&
-                      reach_ == AgentReach::open && session.state != SessionState::active &&
-                      session.needs_reading && session.restore != Restore::asked &&
-                      keys_.has_rows_of(pending.session);
-  if (!needed) return false;
+  // Not while anything of it may be running: what is live could not be told from the replay.
+  const bool may_read = settings_.keys == KeyMode::guard && version_ == rules::Version::v2 &&
+                        reach_ == AgentReach::open && session.state != SessionState::active &&
+                        session.restore != Restore::asked;
+  if (!may_read) return false;
   const std::string_view cursor = envelope_.raw(Slot::params_replay_from);
   const bool asks = !cursor.empty() && cursor != "null";
   std::string padded(from_start);
@@ -110,7 +116,8 @@ bool Edge::reads_before_resume(Pending& pending, Step& step) {
     pending.reads_history = true;
     return false;
   }
-  if (session.replay_refused) return false;
+  const bool needed = session.needs_reading && keys_.has_rows_of(pending.session) && !session.replay_refused;
+  if (!needed) return false;
   learn_members(pending.session, envelope_);
   session.precedes_resume = true;
   restore_session(pending.session, step);
@@ -144,7 +151,7 @@ void Edge::conclude_replay(std::uint32_t number, Step& step) {
     if (pending->key == Pending::no_row)
       asked.push_back({{pending->content, pending->place, pending->is_command}, nullptr, pending});
   }
-  for (const LedgerPrompt& lost : session.lost_prompts)
+  for (const auto& [lost, in_ledger] : session.lost_prompts)
     asked.push_back({{lost.content, lost.sent_at, lost.is_command}});
   std::sort(asked.begin(), asked.end(),
             [](const Asked& a, const Asked& b) { return a.prompt.sent_at < b.prompt.sent_at; });
@@ -184,6 +191,7 @@ void Edge::conclude_replay(std::uint32_t number, Step& step) {
     }
   }
   session.history.learn(*replay);
+  if (replay->proves()) session.history.set_complete(true);
   for (const LostPrompt& prompt : prompts) {
     if (prompt.fate == PromptFate::inserted)
       session.history.see(replay->messages[prompt.message].id, &prompt.content, true);
@@ -193,9 +201,10 @@ void Edge::conclude_replay(std::uint32_t number, Step& step) {
   LedgerBatch batch = begin_batch(number);
   for (const std::uint64_t place : settled) {
     batch.changes.emplace_back(RemoveLedgerPrompt{place});
-    std::erase_if(session.lost_prompts, [&](const LedgerPrompt& lost) { return lost.sent_at == place; });
+    std::erase_if(session.lost_prompts,
+                  [&](const LostUnkeyed& lost) { return lost.prompt.sent_at == place; });
   }
-  if (ledger_ == LedgerUse::ready) save(std::move(batch), step);
+  if (ledger_ == LedgerUse::ready) save(number, std::move(batch), step);
 }
 
 // A lost prompt that a replay has decided. False if it has not: its outcome is unknown.
@@ -214,6 +223,7 @@ bool Edge::settle_resolved(Pending& pending, Step& step) {
         row.message_id = token;
         save_row(row, step);
       }
+      forget_prompt(pending, step);
       answer_each(pending, [&](std::string_view id_token) {
         out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"messageId\":{}}}}}\n", id_token,
                            token);
@@ -223,6 +233,7 @@ bool Edge::settle_resolved(Pending& pending, Step& step) {
     }
     case PromptFate::absent: break;
   }
+  forget_prompt(pending, step);
   if (cancelling) {
     fail_all(pending,
              {.code = code::request_cancelled,

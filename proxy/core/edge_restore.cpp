@@ -35,6 +35,11 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
   std::vector<std::uint32_t> cancelled;  // of those
   repeated_initialize_ = Pending::no_row;
   own_.clear();
+  for (const std::uint32_t row : outbox_.cancelled_requests()) {
+    Pending& pending = from_client_.at(row);
+    const bool prompt = pending.facts->id == MethodId::session_prompt && pending.state == PendingState::sent;
+    if (prompt) pending.state = PendingState::cancelling;
+  }
   for (Pending* pending = from_client_.oldest(); pending != nullptr;) {
     Pending* const next = from_client_.after(*pending);
     // Not one byte of it was ever taken: it waits like any that came later.

@@ -112,8 +112,9 @@ void Edge::take_effect(const Pending& pending, Step& step) {
   if (pending.facts->id == MethodId::initialize &&
       envelope_.member(Slot::result_protocol_version).type == ValueType::number) {
     version_ = version_of_token(envelope_.raw(Slot::result_protocol_version));
-    const bool named = envelope_.member(Slot::result_info_name).type == ValueType::string;
-    agent_name_ = named ? std::string(decoded(Slot::result_info_name, other_id_scratch_)) : std::string();
+    const bool first = agent_name_.empty();
+    const bool named = first && envelope_.member(Slot::result_info_name).type == ValueType::string;
+    if (named) agent_name_ = decoded(Slot::result_info_name, other_id_scratch_);
     if (agent_name_.empty()) agent_name_ = settings_.agent_command;
     learn_initialize(pending);
   }

@@ -96,7 +96,7 @@ std::optional<Frame> Framer::finish() {
   INVARIANT(input_.empty());
   if (rest_.used == 0) return std::nullopt;
   std::swap(rest_, shown_);
-  rest_.clear();  // told once, also where a stream is ended twice
+  rest_.clear();        // told once, also where a stream is ended twice
   shown_.append("\n");  // only LF-terminated lines are written
   std::optional<Frame> frame = to_frame(shown_.view().substr(0, shown_.used - 1));
   if (frame && frame->kind == FrameKind::whole) frame->kind = FrameKind::unterminated;

@@ -42,7 +42,6 @@ struct KeyRow {
   bool is_command = false;
   std::uint64_t sent_at = 0;  // its place in the session's order; 0: never sent
   bool in_ledger = false;     // it was written there, or is being written
-  std::uint64_t ticket = 0;   // of the commit that it waits for; 0: none
 
   std::uint32_t row = Pending::no_row;  // for KeyTable only
   std::uint64_t hash = 0;

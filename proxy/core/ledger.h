@@ -62,6 +62,7 @@ struct UpdateLedgerRow {
 struct RemoveLedgerRow {
   Fingerprint key;
 };
+// Added, or (same sent_at) put in its place.
 struct AddLedgerPrompt {
   LedgerPrompt prompt;
 };

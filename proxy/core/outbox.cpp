@@ -46,7 +46,7 @@ void Outbox::drop(std::uint32_t pending) noexcept {
 }
 
 std::optional<Instant> Outbox::patience_ends() const noexcept {
-  if (frames_.empty() || passed_ == frames_.front().since) return std::nullopt;
+  if (frames_.empty() || is_slow()) return std::nullopt;
   return frames_.front().since + limits::commit_patience;
 }
 
@@ -56,6 +56,18 @@ std::vector<std::uint32_t> Outbox::requests_of(std::uint32_t session) const {
     if (frame.session == session && frame.pending != Pending::no_row) requests.push_back(frame.pending);
   }
   return requests;
+}
+
+std::vector<std::uint32_t> Outbox::cancelled_requests() const {
+  std::vector<std::uint32_t> cancelled;
+  for (auto cancel = frames_.begin(); cancel != frames_.end(); ++cancel) {
+    if (!cancel->cancels) continue;
+    for (auto frame = frames_.begin(); frame != cancel; ++frame) {
+      if (frame->session == cancel->session && frame->pending != Pending::no_row)
+        cancelled.push_back(frame->pending);
+    }
+  }
+  return cancelled;
 }
 
 void Outbox::clear() noexcept {

@@ -26,6 +26,7 @@ class Outbox {
     std::uint64_t ticket = 0;                 // of the commit that it waits for; 0: none
     std::uint32_t session = Pending::no_row;  // no_row: of none
     std::uint32_t pending = Pending::no_row;  // the request in it, if it is one of the client's
+    bool cancels = false;                     // a session/cancel
     Instant since{};
     std::string bytes = {};
   };
@@ -50,8 +51,12 @@ class Outbox {
   // When the oldest frame will have waited so long that other sessions pass it; null if none waits, or if
   // they pass already.
   std::optional<Instant> patience_ends() const noexcept;
+  // Frames of other sessions pass those that wait.
+  bool is_slow() const noexcept { return !frames_.empty() && passed_ == frames_.front().since; }
   // The requests of a session that still wait, in order.
   std::vector<std::uint32_t> requests_of(std::uint32_t session) const;
+  // The requests behind which a session/cancel of their session waits.
+  std::vector<std::uint32_t> cancelled_requests() const;
   void clear() noexcept;
 
  private:

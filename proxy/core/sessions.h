@@ -49,6 +49,12 @@ enum class LedgerReading : std::uint8_t {
   read,
 };
 
+// A prompt without a key that is not settled by any replay yet.
+struct LostUnkeyed {
+  LedgerPrompt prompt;
+  bool in_ledger = false;
+};
+
 struct Session {
   std::string id;  // decoded
   SessionState state = SessionState::mentioned;
@@ -81,7 +87,7 @@ struct Session {
   bool precedes_resume = false;     // the restore at hand comes before the client's own resume
   bool hides_rest = false;          // what may still come of the replay, until news of the state
   SessionHistory history;
-  std::vector<LedgerPrompt> lost_prompts;  // without a key, not settled by any replay yet
+  std::vector<LostUnkeyed> lost_prompts;  // in the order in which they were sent
 
   Instant last_traffic{};  // any frame of this session, either way; kept only with --silence-timeout
 };

@@ -25,7 +25,10 @@ struct Apply {
   void operator()(const RemoveLedgerRow& remove) {
     std::erase_if(session.rows, [&](const LedgerRow& row) { return row.key == remove.key; });
   }
-  void operator()(const AddLedgerPrompt& add) { session.prompts.push_back(add.prompt); }
+  void operator()(const AddLedgerPrompt& add) {
+    (*this)(RemoveLedgerPrompt{add.prompt.sent_at});
+    session.prompts.push_back(add.prompt);
+  }
   void operator()(const RemoveLedgerPrompt& remove) {
     std::erase_if(session.prompts,
                   [&](const LedgerPrompt& prompt) { return prompt.sent_at == remove.sent_at; });

@@ -119,12 +119,46 @@ TEST_CASE("frames wait for the ledger to open, in order; others pass after a whi
   CHECK(talk.take_agent() == Lines{keyed("3", "k", "hi")});
 }
 
-TEST_CASE("a prompt cancelled before its commit never left", "[guard]") {
+TEST_CASE("a cancel keeps its place behind the prompt that waits for its commit", "[guard]") {
+  MemoryLedger ledger;
+  Dialogue talk(guarded());
+  open_guarded(talk, ledger);
+  const bool by_session = GENERATE(false, true);
+  const std::string cancel =
+      by_session ? R"({"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s1"}})"
+                 : cancel_line("3");
+  talk.client(keyed("3", "k", "hi"));
+  talk.client(cancel);
+  CHECK(talk.take_client() == none);
+  SECTION("to the agent") {
+    talk.run_ledger();
+    CHECK(talk.take_agent() == Lines{keyed("3", "k", "hi"), cancel});
+  }
+  SECTION("or ends it, if the agent dies before") {
+    talk.agent_restarts();
+    CHECK(in_short(talk.take_client()) == Lines{"3 -32800 cancelled not_sent"});
+    talk.agent_initializes(named);
+    talk.run_ledger();
+    for (const std::string& line : talk.take_agent()) CHECK(method_of(line) != "session/prompt");
+  }
+}
+
+TEST_CASE("nothing wakes up for an outbox whose agent is gone", "[guard]") {
+  MemoryLedger ledger;
+  Dialogue talk(guarded());
+  open_guarded(talk, ledger);
+  talk.client(keyed("3", "k", "hi"));
+  talk.happen(AgentExited{talk.epoch(), {ExitStatus::Kind::signalled, 9}});
+  CHECK_FALSE(talk.relay().next_deadline().has_value());
+}
+
+TEST_CASE("a prompt cancelled while the ledger takes its time never left", "[guard]") {
   MemoryLedger ledger;
   Dialogue talk(guarded());
   open_guarded(talk, ledger);
   talk.client(keyed("3", "k", "hi"));
   talk.client(keyed("4", "k", "hi"));
+  talk.pass(limits::commit_patience);
   const bool by_session = GENERATE(false, true);
   const std::string session_cancel =
       R"({"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s1"}})";
