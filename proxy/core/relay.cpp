@@ -25,7 +25,7 @@ constexpr bool is_edge(Phase from, Phase to) noexcept {
     case restoring: return one_of(serving, draining, closing, leaving, lost, ending);
     case draining: return one_of(closing, leaving, ending);
     case closing: return one_of(ending);
-    case ending: return one_of(stranded, over);
+    case ending: return one_of(lost, stranded, over);
     case stranded: return one_of(over);
     case over: return false;
   }

@@ -158,6 +158,8 @@ void Relay::end_epoch(Step& step) {
   agent_end_.stderr_tail = stderr_tail_.text();
   edge_.mask_keys(agent_end_.stderr_tail);
   if (phase_ == Phase::lost && !may_restart()) set_phase(Phase::ending);  // the client went meanwhile
+  // Its last words were its first answer to initialize: another one follows after all.
+  if (phase_ == Phase::ending && may_restart()) set_phase(Phase::lost);
   if (phase_ == Phase::ending) return end_last_epoch(step);
   step.actions.log(LogLevel::warning, fmt::format("the agent {}; {} requests were open", describe(agent_end_),
                                                   edge_.open_requests()));

@@ -9,7 +9,7 @@ Agent::Agent(Options options, HistoryStore& history)
     : options_(std::move(options)),
       person_(options_.personality),
       history_(history),
-      wire_(options_.faults, options_.wire) {
+      wire_(options_.faults, options_.wire, options_.wire_clock) {
   control_.active = true;
 }
 
@@ -116,6 +116,7 @@ void Agent::dispatch(const Request& request) {
 void Agent::answer(const std::string& id, const std::string& method, const std::string& result) {
   if (id.empty()) return;
   if (applying_rule(person_.left_open, method, history_.epoch()) != nullptr) {
+    if (cancelled_late_.count(id_name(id)) > 0) return refuse(id, method, -32800, "cancelled");
     left_open_[id_name(id)] = {id, method};
     return;
   }

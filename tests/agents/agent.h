@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -120,7 +121,6 @@ class Agent {
   void read_nothing(const Request& request);
   void set_something(const Request& request);
   void on_session(const Request& request);
-  void refuse_params(const Request& request);
   void extension(const Request& request);
   void emit(const Request& request);
   void take_orders(const Request& request);
@@ -193,6 +193,7 @@ class Agent {
   LiveSession control_;  // carries out _test/order
   std::map<std::string, Asked> asked_;
   std::map<std::string, std::pair<std::string, std::string>> left_open_;  // id_name -> id as written, method
+  std::set<std::string> cancelled_late_;  // id_names of requests whose cancel came after their insertion
   std::multimap<Clock::time_point, std::function<void()>> timers_;
   std::uint64_t next_request_ = 0;
   std::uint64_t next_turn_ = 1;

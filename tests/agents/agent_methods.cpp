@@ -87,8 +87,8 @@ const Agent::MethodRow* Agent::find_method(const std::string& name) {
       {"session/set_title", both, true, &Agent::on_session},
       {"session/status", both, true, &Agent::on_session},
       {"session/unarchive", both, true, &Agent::on_session},
-      {"terminal/cancel", v2, true, &Agent::refuse_params},
-      {"tool_call/cancel", v2, true, &Agent::refuse_params},
+      {"terminal/cancel", v2, true, &Agent::set_something},
+      {"tool_call/cancel", v2, true, &Agent::set_something},
   };
   const auto* found =
       std::lower_bound(std::begin(rows), std::end(rows), name,
@@ -221,10 +221,6 @@ void Agent::on_session(const Request& request) {
                     Json{{"t", "archived"}, {"value", request.method == "session/archive" ? "yes" : "no"}});
   }
   answer(request, result);
-}
-
-void Agent::refuse_params(const Request& request) {
-  refuse(request, -32602, "nothing here can be cancelled");
 }
 
 void Agent::extension(const Request& request) {

@@ -177,7 +177,10 @@ void Agent::cancel_request(const Request& request) {
     if (session.turn && names_it(session.turn->prompt)) {
       // Inserted in v2: it counts, its answer comes as it is. Else the prompt, or v1's whole turn, is
       // withdrawn.
-      if (session.turn->inserted && version_ == 2) return;
+      if (session.turn->inserted && version_ == 2) {
+        cancelled_late_.insert(name);
+        return;
+      }
       cancel_asked(session);
       end_prompt(session.turn->prompt, -32800, "cancelled");
       return end_turn(session);

@@ -1,5 +1,6 @@
 #include "tests/agents/history.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -42,11 +43,37 @@ void mend(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return;
   ::flock(file, LOCK_EX);
-  const std::string content = read_file(path);
-  const std::size_t end = content.rfind('\n');
-  const std::size_t whole = end == std::string::npos ? 0 : end + 1;
-  if (whole != content.size() && ::ftruncate(file, static_cast<off_t>(whole)) != 0) give_up("mend", path);
+  const off_t size = ::lseek(file, 0, SEEK_END);
+  char last = '\n';
+  // A start must not cost more the longer the history is.
+  if (size > 0 && ::pread(file, &last, 1, size - 1) == 1 && last != '\n') {
+    const std::string content = read_file(path);
+    const std::size_t end = content.rfind('\n');
+    const std::size_t whole = end == std::string::npos ? 0 : end + 1;
+    if (::ftruncate(file, static_cast<off_t>(whole)) != 0) give_up("mend", path);
+  }
   ::close(file);
+}
+
+// The last line of a mended file, without its line feed.
+std::string last_line(const std::string& path) {
+  constexpr off_t window = 64 * 1024;
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  const off_t size = ::lseek(file, 0, SEEK_END);
+  std::string content(static_cast<std::size_t>(std::min(size, window)), '\0');
+  const ssize_t count = ::pread(file, content.data(), content.size(), size - std::min(size, window));
+  ::close(file);
+  content.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  if (content.empty()) return {};
+  content.pop_back();
+  std::size_t begin = content.rfind('\n');
+  if (begin == std::string::npos && size > window) {  // one very long line
+    content = read_file(path);
+    content.pop_back();
+    begin = content.rfind('\n');
+  }
+  return begin == std::string::npos ? content : content.substr(begin + 1);
 }
 
 void apply(StoredSession& session, const Json& line) {
@@ -160,7 +187,7 @@ std::optional<StoredSession> HistoryStore::load(const std::string& id) const {
   return session;
 }
 
-std::vector<StoredSession> HistoryStore::list() const {
+std::vector<std::string> HistoryStore::session_paths() const {
   std::vector<std::string> paths;
   if (directory_.empty()) {
     for (const auto& [path, lines] : memory_) paths.push_back(path);
@@ -168,9 +195,14 @@ std::vector<StoredSession> HistoryStore::list() const {
     while (const dirent* entry = ::readdir(entries)) paths.push_back(directory_ + "/" + entry->d_name);
     ::closedir(entries);
   }
+  const auto is_other = [](const std::string& path) { return path.find("/session-") == std::string::npos; };
+  paths.erase(std::remove_if(paths.begin(), paths.end(), is_other), paths.end());
+  return paths;
+}
+
+std::vector<StoredSession> HistoryStore::list() const {
   std::map<std::string, StoredSession> by_id;
-  for (const std::string& path : paths) {
-    if (path.find("/session-") == std::string::npos) continue;
+  for (const std::string& path : session_paths()) {
     StoredSession session;
     for (const Json& line : lines_of(path)) apply(session, line);
     if (!session.id.empty() && !session.deleted) by_id[session.id] = std::move(session);
@@ -206,25 +238,27 @@ bool HistoryStore::mark_order(const std::string& mark) {
   return true;
 }
 
-// A kill between the two appends leaves a message that was inserted and not yet counted.
+// A kill between the two appends leaves a message that was inserted and not yet counted: it is the last line
+// of its session, since nothing follows a kill.
 void HistoryStore::complete_acted() {
-  std::set<std::string> counted;
-  for (const Json& line : lines_of(directory_ + "/acted.jsonl")) {
-    if (string_member(line, "effect") == "insert")
-      counted.insert(string_member(line, "messageId").value_or(""));
-  }
-  for (const StoredSession& session : list()) {
-    for (const StoredMessage& message : session.messages) {
-      if (!message.from_user || counted.count(message.message_id) > 0) continue;
-      Json effect{{"effect", "insert"},
-                  {"method", "session/prompt"},
-                  {"sessionId", session.id},
-                  {"messageId", message.message_id},
-                  {"hash", text_hash(message.text_before)},
-                  {"completed", true}};
-      if (!message.key.empty()) effect["key"] = message.key;
-      acted(std::move(effect));
-    }
+  std::string counted;
+  for (const std::string& path : session_paths()) {
+    const Json line = Json::parse(last_line(path), nullptr, false);
+    if (line.is_discarded() || string_member(line, "t") != "user") continue;
+    if (counted.empty()) counted = read_file(directory_ + "/acted.jsonl");
+    const std::string id = string_member(line, "messageId").value_or("");
+    // An insertion always names its message in these words; other effects name one only after it.
+    if (counted.find("\"messageId\":" + to_line(id)) != std::string::npos) continue;
+    StoredSession session;
+    for (const Json& earlier : lines_of(path)) apply(session, earlier);
+    Json effect{{"effect", "insert"},
+                {"method", "session/prompt"},
+                {"sessionId", session.id},
+                {"messageId", id},
+                {"hash", text_hash(string_member(line, "sent").value_or(""))},
+                {"completed", true}};
+    if (const auto key = string_member(line, "key")) effect["key"] = *key;
+    acted(std::move(effect));
   }
 }
 

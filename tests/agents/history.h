@@ -75,6 +75,7 @@ class HistoryStore {
 
  private:
   std::string session_path(const std::string& id) const;
+  std::vector<std::string> session_paths() const;
   std::vector<Json> lines_of(const std::string& path) const;
   void append_line(const std::string& path, const Json& line);
   void complete_acted();

@@ -106,6 +106,7 @@ std::map<std::string, std::function<void()>> flags(Options& options) {
   return {
       {"--help", set(options.help)},
       {"--no-sync", set(options.sync, false)},
+      {"--wire-clock", set(options.wire_clock)},
       {"--fault-once", [&options] { options.fault_times = 1; }},
       {"--echo-late", [&person] { person.echo = Echo::late; }},
       {"--chunked-echo", set(person.chunked_echo)},
@@ -168,6 +169,7 @@ HISTORY
   --history DIR          session-ID.jsonl, acted.jsonl (every effect), pids, epochs.jsonl; without: memory
   --no-sync              no fsync: survives kill -9, not a power cut
   --wire FILE            every line as it came ('<') and as it was completely sent ('>')
+  --wire-clock           behind each '<' and '>' the monotonic clock in nanoseconds and a blank
 
 PROTOCOL
   --protocol 1|2|both    both                     --name NAME         the name in initialize

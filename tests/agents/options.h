@@ -18,7 +18,8 @@ struct Options {
   std::size_t fault_times = 0;  // 0: every process anew
   std::string history;          // directory; empty: memory only
   std::string wire;             // file; empty: none
-  bool sync = true;             // fsync before an effect is acknowledged
+  bool wire_clock = false;
+  bool sync = true;  // fsync before an effect is acknowledged
   bool help = false;
 };
 

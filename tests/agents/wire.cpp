@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,7 +13,8 @@ constexpr std::size_t read_bytes = 64 * 1024;
 
 }  // namespace
 
-Wire::Wire(FaultPlan& faults, const std::string& log_path) : faults_(faults) {
+Wire::Wire(FaultPlan& faults, const std::string& log_path, bool clocked)
+    : faults_(faults), clocked_(clocked) {
   if (!log_path.empty())
     log_file_ = ::open(log_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   output_flags_ = ::fcntl(STDOUT_FILENO, F_GETFL);
@@ -30,6 +32,10 @@ Wire::~Wire() {
 void Wire::log(char direction, std::string_view line) {
   if (log_file_ < 0) return;
   std::string entry(1, direction);
+  if (clocked_) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    entry += std::to_string(std::chrono::nanoseconds(now).count()) + ' ';
+  }
   entry.append(line).push_back('\n');
   for (std::size_t done = 0; done < entry.size();) {
     const ssize_t count = ::write(log_file_, entry.data() + done, entry.size() - done);

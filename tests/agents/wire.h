@@ -16,8 +16,8 @@ namespace acp::test_agent {
 
 class Wire {
  public:
-  // `log_path`: every line as it came or went; empty for none.
-  Wire(FaultPlan& faults, const std::string& log_path);
+  // `log_path`: every line as it came or went; empty for none. `clocked`: with the moment, see --help.
+  Wire(FaultPlan& faults, const std::string& log_path, bool clocked);
   ~Wire();
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
@@ -63,6 +63,7 @@ class Wire {
   std::string rest_;  // input after the last LF
   std::size_t backlog_ = 0;
   int log_file_ = -1;
+  bool clocked_ = false;
   int output_flags_ = -1;
   bool at_end_ = false;
   bool input_closed_ = false;

@@ -185,8 +185,9 @@ def arguments_of_the_agent_are_untouched(room):
 def two_instances_at_once(room):
     """Of one user, with the same session name and key: nothing of one is seen by the other."""
     names = ("one", "two")
+    same = ("--fixed-session", "s1")
     keyhops = [
-        room.start(command=room.agent_command("--fixed-session", "s1", history=name, wire=f"wire-{name}"))
+        room.start(command=room.agent_command(*same, "--name", name, history=name, wire=f"wire-{name}"))
         for name in names
     ]
     for keyhop in keyhops:

@@ -8,6 +8,7 @@ import time
 
 import processes
 from harness import expect, expect_equal, main, test
+from restart import NEVER
 
 # Everything that belongs to the agent, in every relation to it. Not the daemon, which is left alone.
 FAMILY = (
@@ -16,9 +17,9 @@ FAMILY = (
 FAMILY_SIZE = 5
 
 
-def start_family(room, *agent_options, grace="0.3"):
+def start_family(room, *agent_options, grace="0.3", options=()):
     """keyhop, its agent with descendants of all kinds, one session and one open request (id 7)."""
-    keyhop = room.start(*agent_options, options=("--kill-grace", grace, "--drain", "0.1"))
+    keyhop = room.start(*agent_options, options=("--kill-grace", grace, "--drain", "0.1", *options))
     client = keyhop.client
     session = client.open()
     client.turn(session, FAMILY)
@@ -124,7 +125,7 @@ def the_watchdog_is_killed_and_then(room, how):
 
 @test(repeated=True, cases={"with 0": 0, "with 7": 7, "with 255": 255})
 def the_agent_exits(room, code):
-    keyhop = start_family(room)
+    keyhop = start_family(room, options=NEVER)
     keyhop.client.request("_test/order", {"text": f"[exit {code}]"})
     expect_equal(expect_lost(keyhop.client).get("exitCode"), code, "the exit code in the error")
     expect_equal(keyhop.wait(), code, "exit status")
@@ -132,7 +133,7 @@ def the_agent_exits(room, code):
 
 @test(repeated=True, cases={"KILL": 9, "SEGV": 11, "TERM": 15})
 def the_agent_is_killed_by(room, number):
-    keyhop = start_family(room)
+    keyhop = start_family(room, options=NEVER)
     os.kill(agent_pid(keyhop.client), number)
     expect_equal(expect_lost(keyhop.client).get("signal"), number, "the signal in the error")
     expect_equal(keyhop.wait(), 128 + number, "exit status")
@@ -143,7 +144,7 @@ def the_agent_is_killed_by(room, number):
     cases={"until EOF": ((), 0), "until TERM": (("--ignore-eof",), 128 + 15), "until KILL": (RUDE, 128 + 9)},
 )
 def the_agent_closes_stdout_and_stays(room, agent_options, status):
-    keyhop = start_family(room, *agent_options)
+    keyhop = start_family(room, *agent_options, options=NEVER)
     keyhop.client.request("_test/order", {"text": "[close_stdout]"})
     expect_lost(keyhop.client)
     expect_equal(keyhop.wait(), status, "exit status")
@@ -151,7 +152,7 @@ def the_agent_closes_stdout_and_stays(room, agent_options, status):
 
 @test(repeated=True)
 def the_agent_exits_while_a_child_holds_stdout(room):
-    keyhop = start_family(room)
+    keyhop = start_family(room, options=NEVER)
     keyhop.client.request("_test/order", {"text": "[stdout_to_child] [exit 5]"})
     expect_equal(expect_lost(keyhop.client).get("exitCode"), 5, "the exit code in the error")
     expect_equal(keyhop.wait(), 5, "exit status")
@@ -332,7 +333,7 @@ def a_descendant_alone(room, mode):
 
 @test(cases={"EOF": "eof", "TERM": "term", "the agent's exit": "exit", "KILL of keyhop": "kill"})
 def a_daemon_is_left_alone_and_named(room, how):
-    keyhop = room.start()
+    keyhop = room.start(options=NEVER if how == "exit" else ())
     client = keyhop.client
     client.turn(client.open(), "[grandchild daemon] [grandchild orphan]")
     (daemon,) = room.history().spawned()["daemon"]

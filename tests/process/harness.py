@@ -110,6 +110,7 @@ class Room:
     def environment(self, **more):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("KEYHOP_")}
         clean[processes.MARK] = self.mark
+        clean["XDG_STATE_HOME"] = self.path("state")
         clean.update(more)
         return clean
 

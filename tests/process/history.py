@@ -12,7 +12,7 @@ class History:
     def _lines(self, name):
         try:
             with open(os.path.join(self.directory, name), encoding="utf-8", errors="surrogateescape") as file:
-                return file.read().splitlines()
+                return file.read().split("\n")[:-1]
         except FileNotFoundError:
             return []
 
@@ -44,6 +44,13 @@ class History:
             pid, mode = line.split()
             pids.setdefault(mode, []).append(int(pid))
         return pids
+
+    def clocked(self):
+        """Every line of the wire in order, of an agent with --wire-clock: "<" or ">", seconds, the line."""
+        with open(self.wire, "rb") as file:
+            for entry in file.read().split(b"\n")[:-1]:
+                moment, _, line = entry[1:].partition(b" ")
+                yield entry[:1].decode(), int(moment) / 1e9, line
 
     def _wire(self, direction):
         with open(self.wire, "rb") as file:

@@ -4,6 +4,7 @@ import json
 
 from client import prompt_params
 from harness import expect, expect_equal, main, test
+from restart import NEVER
 
 MANY = 1000
 
@@ -225,7 +226,7 @@ def the_turn_that_session_cancel_ends_answers_both(room):
 
 @test()
 def a_lost_keyed_prompt_is_unknown_and_sent_no_second_time(room):
-    keyhop = room.start()
+    keyhop = room.start(options=NEVER)
     client = keyhop.client
     session = client.open()
     ids = send_many(client, session, "[hang] [die after_insert] once")

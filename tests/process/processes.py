@@ -45,6 +45,10 @@ def state_of(pid):
     return fields[0].decode() if fields else ""
 
 
+def parent_of(pid):
+    return int(_stat(pid)[1])
+
+
 def _parents():
     parents = {}
     for entry in os.listdir("/proc"):

@@ -10,14 +10,15 @@ import time
 
 import processes
 from harness import expect, expect_equal, expect_own_error, main, test, wait_for
-from restart import MANY_RESTARTS, SET_MODEL, finish, kill_agent, start
+from lateness import Heartbeat, Lateness
+from restart import MANY_RESTARTS, SET_MODEL, finish, kill_agent
 
 
 @test(seconds=600)
 def many_restarts_leave_nothing_behind(room):
     """Descriptors and memory stay as they were after the first few."""
-    count = 1000 if room.long else 100
-    keyhop = start(room, options=(*MANY_RESTARTS, "--log-level", "off"))
+    count = 1000
+    keyhop = room.start(options=(*MANY_RESTARTS, "--log-level", "off"))
     client = keyhop.client
     session = client.open()
     marks = []
@@ -55,7 +56,7 @@ class Killer(threading.Thread):
             pids = self.history.epochs()
             known = len(pids)
             if self.random.random() < 0.8:
-                enough = self.conversation.successes + self.random.randint(20, 60)
+                enough = self.conversation.successes + self.random.randint(5, 40)
                 wait_for(lambda: self.conversation.successes >= enough)
                 time.sleep(self.random.uniform(0, 0.002))
             else:
@@ -77,16 +78,18 @@ class Conversation:
         self.sessions = [client.new_session() for _ in range(5)]
         self.open = {}
         self.requests = {}  # id -> (kind, when it was sent)
+        self.sessions_of = {}  # id -> the session that it names, or None
         self.answers = {}  # id -> (message, when it came)
         self.successes = 0
         self.cancelled = set()
 
     def send_one(self):
         kind = self.random.choice(["keyed", "keyed", "unkeyed", "status", "act", "set", "fork"])
-        session = self.random.choice(self.sessions)
+        session = None if kind == "act" else self.random.choice(self.sessions)
         number = 1000 + len(self.requests)
         client = self.client
         self.requests[number] = self.open[number] = (kind, time.monotonic())
+        self.sessions_of[number] = session
         if kind == "keyed":
             client.prompt(session, f"p{number}", f"k{number}", number)
         elif kind == "unkeyed":
@@ -97,8 +100,8 @@ class Conversation:
             client.request("_test/act", {"n": number}, number)
         elif kind == "set":
             client.request("session/set_config_option", {"sessionId": session, **SET_MODEL}, number)
-        else:  # what it opens is closed at once: restoring thousands would be another test
-            client.request("session/fork", {"sessionId": self.sessions[0], "cwd": "/w"}, number)
+        else:  # what it opens is deleted at once: restoring thousands would be another test
+            client.request("session/fork", {"sessionId": session, "cwd": "/w"}, number)
 
     def receive_one(self):
         message = self.client.receive_message()
@@ -125,21 +128,6 @@ class Conversation:
         while self.open:
             self.receive_one()
 
-    def delays(self, kills):
-        """For each kill, how long until the last request that was open then had its answer; without prompts
-        and acts, of which some are left open."""
-        found = []
-        for kill in kills:
-            waits = [
-                came - kill
-                for number, (_, came) in self.answers.items()
-                if self.requests[number][0] in ("status", "set", "fork")
-                and self.requests[number][1] < kill < came
-            ]
-            if waits:
-                found.append(max(waits))
-        return sorted(found)
-
 
 def expect_three_zeros(conversation, history, keys):
     """No effect twice, no success without its effect, no error where one may be sent again."""
@@ -163,43 +151,107 @@ def expect_three_zeros(conversation, history, keys):
             expect_own_error(message, -32603)
 
 
-KILLS_A_ROUND = 50  # the test agent reads its whole history at each start
+KILLS_A_ROUND = 50  # the test agent reads its sessions at each start
+SHARDS = 4  # of each kind, side by side
 
 
 def random_round(room, name, keys, kills, seed):
-    """One keyhop through that many kills; the requests sent, and the seconds from deaths to last answers."""
+    """One keyhop through that many kills; how many requests there were and how late their answers came."""
     # Of each agent's first requests some are acted on and not answered until it dies.
     silent = ("--leave-open", "_test/act@2", "--leave-open", "session/prompt@3")
     care = "honour" if keys == "forward" else "ignore"
-    agent = room.agent_command("--keys", care, *silent, history=name, wire=None)
-    keyhop = start(room, command=agent, options=(*MANY_RESTARTS, "--keys", keys, "--log-level", "off"))
-    conversation = Conversation(keyhop.client, seed)
-    killer = Killer(room.history(name), conversation, kills, seed)
-    killer.start()
-    conversation.run(killer.is_alive)
-    killer.join()
+    wire = f"wire-{name}"
+    agent = room.agent_command("--keys", care, "--wire-clock", *silent, history=name, wire=wire)
+    options = (*MANY_RESTARTS, "--keys", keys, "--log-level", "off")
+    state = {"XDG_STATE_HOME": room.path(f"state-{name}")}  # each round is another agent's
+    keyhop = room.start(command=agent, options=options, environment=state)
+    with Heartbeat() as heartbeat:
+        conversation = Conversation(keyhop.client, seed)
+        killer = Killer(room.history(name), conversation, kills, seed)
+        killer.start()
+        conversation.run(killer.is_alive)
+        killer.join()
     finish(keyhop)
-    expect_three_zeros(conversation, room.history(name), keys)
-    return len(conversation.requests), conversation.delays(killer.kills)
+    history = room.history(name, wire)
+    expect_three_zeros(conversation, history, keys)
+    return len(conversation.requests), Lateness(conversation, history, killer.kills, heartbeat).check()
 
 
-@test(seconds=1200, cases={"keys forwarded": "forward", "keys guarded": "guard"})
-def random_kills(room, keys):
-    seed = int(os.environ.get("KEYHOP_SEED", "4"))
-    left = int(os.environ.get("KEYHOP_KILLS", "2000" if room.long else "200")) // 2
+@test(
+    seconds=600,
+    cases={
+        f"keys {keys}, {shard + 1} of {SHARDS}": (keys, shard)
+        for keys in ("forward", "guard")
+        for shard in range(SHARDS)
+    },
+)
+def random_kills(room, keys, shard):
+    seed = int(os.environ.get("KEYHOP_SEED", "4")) + 1_000_000 * shard
+    left = int(os.environ.get("KEYHOP_KILLS", "10000" if room.long else "2000")) // (2 * SHARDS)
     kills = requests = 0
-    delays = []
+    late = []
     while kills < left:
         count = min(KILLS_A_ROUND, left - kills)
-        sent, waits = random_round(room, f"history-{kills}", keys, count, seed + kills)
-        kills, requests, delays = kills + count, requests + sent, delays + waits
-    delays.sort()
+        sent, times = random_round(room, f"history-{kills}", keys, count, seed + kills)
+        kills, requests, late = kills + count, requests + sent, late + times
+    late.sort()
+    median, high, most = (1000 * late[int(part * (len(late) - 1))] for part in (0.5, 0.99, 1))
     print(
-        f"{keys}: {kills} kills (seed {seed}), {requests} requests; from a death to the last answer:"
-        f" median {delays[len(delays) // 2] * 1000:.0f} ms, max {delays[-1] * 1000:.0f} ms",
+        f"{keys}: {kills} kills (seed {seed}), {requests} requests; from what decided an answer to its"
+        f" receipt: median {median:.1f} ms, 99 % {high:.1f} ms, max {most:.0f} ms",
         file=sys.stderr,
         flush=True,
     )
+
+
+def expect_prompt_errors(keyhop, numbers, decided, heartbeat):
+    """Each of these requests has an error at once after decided()."""
+    came = {}
+    while len(came) < len(numbers):
+        message = keyhop.client.receive_message()
+        if message.get("id") in numbers:
+            came[message["id"]] = time.monotonic()
+            expect("error" in message, f"no error: {message}")
+    since = wait_for(decided)
+    last = max(came.values())
+    late = last - since
+    expect(late <= heartbeat.late_max(since, last), f"{late * 1000:.0f} ms late")
+
+
+@test()
+def errors_come_at_once_where_a_restore_is_refused(room):
+    refusing = ("--wire-clock", "--refuse", "session/resume=-32002/2")
+    keyhop = room.start(*refusing)
+    client = keyhop.client
+    session = client.open()
+    with Heartbeat() as heartbeat:
+        kill_agent(room)
+        numbers = [client.prompt(session, f"held {number}") for number in range(50)]
+
+        def refused():
+            lines = room.history().clocked()  # the record is written after the refusal
+            return next((moment for way, moment, line in lines if way == ">" and b"-32002" in line), None)
+
+        expect_prompt_errors(keyhop, numbers, refused, heartbeat)
+    finish(keyhop)
+
+
+@test()
+def errors_come_at_once_where_the_budget_is_spent(room):
+    keyhop = room.start(options=("--restart-limit", "1/60"))
+    client = keyhop.client
+    session = client.open()
+    kill_agent(room)
+    client.call("session/list", {})
+    numbers = [client.prompt(session, f"[hang] {number}") for number in range(50)]
+    client.call("_test/state")
+    with Heartbeat() as heartbeat:
+        kill_agent(room)
+        gone = time.monotonic()
+        numbers.append(client.request("session/list", {}))
+        expect_prompt_errors(keyhop, numbers, lambda: gone, heartbeat)
+    expect_equal(keyhop.close(), 75, "exit status")
+
 
 if __name__ == "__main__":
     main(__doc__)

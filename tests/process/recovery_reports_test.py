@@ -9,8 +9,8 @@ import signal
 
 import processes
 from client import is_update
-from harness import expect, expect_equal, expect_own_error, main, test
-from restart import RESTARTING, finish, kill_agent, start
+from harness import expect, expect_equal, expect_own_error, main, test, wait_for
+from restart import fault_struck, finish, kill_agent
 
 SERVERS = [{"name": "m", "command": "x", "args": ["-v"], "env": []}]
 PLACE = {"cwd": "/w", "mcpServers": SERVERS}
@@ -37,7 +37,7 @@ def methods(messages):
 
 @test()
 def dead_connection_reused(room):
-    keyhop = start(room)
+    keyhop = room.start()
     client = keyhop.client
     session = open_session(client)
     agent = room.history().epochs()[0]
@@ -55,7 +55,7 @@ def dead_connection_reused(room):
 
 @test()
 def unknown_session_after_restart(room):
-    keyhop = start(room)
+    keyhop = room.start()
     client = keyhop.client
     session = open_session(client)
     for text in ("one", "two"):
@@ -69,6 +69,40 @@ def unknown_session_after_restart(room):
     expect_equal(got[1]["params"], {"sessionId": session, **PLACE}, "the restore")
 
 
+@test()
+def pending_request_never_settled(room):
+    """The agent leaves with 143 in the middle of a turn: one error, no second try; the connection lives."""
+    keyhop = room.start()
+    client = keyhop.client
+    session = open_session(client)
+    client.prompt(session, "[say Let me ] [die now exit 143]", request_id=7)
+    error = expect_own_error(client.answer(7), -32603, "unknown")
+    expect_equal(error["data"]["agent"]["exitCode"], 143, "the exit code")
+    expect_equal(error["data"]["progress"], True, "progress")
+    said = [place for place, line in enumerate(client.received) if b"Let me " in line and b"agent_" in line]
+    expect(len(said) == 1 and said[0] < len(client.received) - 1, "the update did not come first")
+    expect("result" in client.answer(client.prompt(session, "on")), "the next prompt failed")
+    finish(keyhop)
+    expect_equal(len(room.history().received(b'"id":7')), 1, "sends of 7")
+
+
+@test(cases={"resume": (), "an agent without sessions": (("--no-resume", "--no-load"),)})
+def crash_before_the_first_answer_of_a_successor(room, options=()):
+    """The second agent cannot even start: the cause is in every error, at once, whatever was asked."""
+    script = 'if mkdir "$0" 2>/dev/null; then exec "$@"; fi; echo "Cannot find module x" >&2; exit 1'
+    command = ["sh", "-c", script, room.path("started"), *room.agent_command(*options)]
+    keyhop = room.start(command=command, options=("--restart-limit", "2/60"))
+    client = keyhop.client
+    session = open_session(client)
+    kill_agent(room)
+    for number in (client.request("session/list", {}), client.prompt(session, "on")):
+        error = expect_own_error(client.answer(number), -32603, "not_sent")
+        expect_equal(error["data"]["agent"]["exitCode"], 1, "the exit code")
+        expect("Cannot find module x" in error["data"]["agent"]["stderrTail"], "the cause is not told")
+    expect_equal(keyhop.close(), 75, "exit status")
+    expect_equal(client.unsettled(), {}, "requests without exactly one answer")
+
+
 WAYS = {
     "a: resume": ((), "session/resume"),
     "b: only load": (("--no-resume",), "session/load"),
@@ -78,7 +112,7 @@ WAYS = {
 
 @test(cases=WAYS)
 def silent_blank_session(room, options, way):
-    keyhop = start(room, *options)
+    keyhop = room.start(*options)
     client = keyhop.client
     session = open_session(client)
     kill_agent(room)
@@ -98,7 +132,7 @@ def silent_blank_session(room, options, way):
 @test(cases={"resume": ((), "session/resume"), "load": (("--no-resume",), "session/load")})
 def a_failed_restore_is_the_answer_and_final(room, options, way):
     """-32002 as it is, for all that needs the session, and no second try of the restore."""
-    keyhop = start(room, *options, "--refuse", f"{way}=-32002/2")
+    keyhop = room.start(*options, "--refuse", f"{way}=-32002/2")
     client = keyhop.client
     session = open_session(client)
     kill_agent(room)
@@ -120,7 +154,7 @@ def a_failed_restore_is_the_answer_and_final(room, options, way):
 @test(cases={"v1": (1, "authenticate"), "v2": (2, "auth/login")})
 def a_restore_that_needs_a_login(room, version, login):
     """-32000 goes to the client; once it has logged in the session is there again."""
-    keyhop = start(room, "--login")
+    keyhop = room.start("--login")
     client = keyhop.client
     client.initialize(version)
     client.call(login, {"methodId": "door"})
@@ -145,7 +179,7 @@ def kinds(lines, session):
 
 @test()
 def history_shown_twice(room):
-    keyhop = start(room, "--no-resume")
+    keyhop = room.start("--no-resume")
     client = keyhop.client
     session = open_session(client)
     client.answer(client.prompt(session, "[say hello] hi"))
@@ -170,7 +204,7 @@ def history_shown_twice(room):
 def another_session_is_shown_while_history_is_hidden(room):
     """The load of s1 stays open: its replay is hidden, its state and all of s2 are not."""
     command = room.changing_command(["--no-resume"], ["--no-resume", "--leave-open", "session/load@1"])
-    keyhop = start(room, command=command)
+    keyhop = room.start(command=command)
     client = keyhop.client
     first = open_session(client)
     second = client.call("session/new", PLACE)["result"]["sessionId"]
@@ -199,7 +233,7 @@ def set_all(client, session):
 
 @test()
 def mode_and_model_lost(room):
-    keyhop = start(room, "--forget-settings")
+    keyhop = room.start("--forget-settings")
     client = keyhop.client
     session = open_session(client)
     set_all(client, session)
@@ -216,7 +250,7 @@ def mode_and_model_lost(room):
 
 @test(cases={"the mode": "session/set_mode", "the model": "session/set_config_option"})
 def a_value_that_cannot_be_set_again(room, method):
-    keyhop = start(room, "--forget-settings", "--refuse", f"{method}=-32603/2")
+    keyhop = room.start("--forget-settings", "--refuse", f"{method}=-32603/2")
     client = keyhop.client
     session = open_session(client)
     set_all(client, session)
@@ -241,7 +275,7 @@ def endless_repair_loop(room):
         'echo "backend is gone" >&2; sleep 0.2; exit 1'
     )
     command = ["sh", "-c", script, room.path("starts"), *room.agent_command()]
-    keyhop = start(room, command=command, options=(*RESTARTING, "--restart-limit", "3/60"))
+    keyhop = room.start(command=command, options=("--restart-limit", "3/60"))
     client = keyhop.client
     session = open_session(client)
     prompt = client.prompt(session, "[hang]")
@@ -270,7 +304,7 @@ def endless_repair_loop(room):
 @test()
 def a_successor_of_another_protocol_version(room):
     """It cannot take over: one clear error for each request, no loop of starts."""
-    keyhop = start(room, command=room.changing_command([], ["--protocol", "1"]))
+    keyhop = room.start(command=room.changing_command([], ["--protocol", "1"]))
     client = keyhop.client
     session = open_session(client, 2)
     kill_agent(room)
@@ -292,7 +326,7 @@ def a_successor_of_another_protocol_version(room):
     }
 )
 def no_retry_contract(room, method, key):
-    keyhop = start(room, "--fault", f"read:{method}@1=kill KILL", "--fault-once")
+    keyhop = room.start("--fault", f"read:{method}@1=kill KILL", "--fault-once")
     client = keyhop.client
     session = client.open()
     if method == "session/list":
@@ -308,6 +342,49 @@ def no_retry_contract(room, method, key):
     expect(len(room.history().insertions()) <= (key is not None), "insertions")
     sent = [line for line in client.sent if method.encode() in line]
     expect(set(room.history().received(method.encode())) == set(sent), "the bytes differ")
+
+
+@test()
+def proxy_multiplies_prompts(room):
+    """One key, asked for again and again around a death: one prompt at the agents, one answer for each."""
+    keyhop = room.start("--fault", "inserted@1=stall", "--fault-once")
+    client = keyhop.client
+    session = client.open()
+    numbers = [client.prompt(session, "add a test", "k-1") for _ in range(3)]
+    wait_for(lambda: fault_struck(room))
+    kill_agent(room)
+    numbers += [client.prompt(session, "add a test", "k-1") for _ in range(3)]
+    answers = {}
+    while len(answers) < len(numbers):
+        message = client.receive_message()
+        if message.get("id") in numbers:
+            answers[message["id"]] = message
+    for answer in answers.values():
+        if "error" in answer:
+            expect_own_error(answer, -32603, "unknown")
+    finish(keyhop)
+    expect_equal(len(room.history().received(b'"session/prompt"')), 1, "prompts at the agents")
+    expect_equal(len(room.history().insertions()), 1, "insertions")
+
+
+@test()
+def orphans_behind_npx_and_uvx(room):
+    """After every restart: the launcher is killed, and nothing of what was behind it lives."""
+    command = ["sh", "-c", 'sh -c \'"$@"; :\' sh "$@"; :', "sh", *room.agent_command("--ignore-eof")]
+    keyhop = room.start(command=command)
+    client = keyhop.client
+    session = client.open()
+    for number in (2, 3, 4):
+        client.turn(session, f"[grandchild plain] [grandchild orphan] [grandchild group] {number}")
+        agent = room.history().epochs()[-1]
+        old = [agent] + [pid for pids in room.history().spawned().values() for pid in pids]
+        expect(processes.is_test_agent(old[-1]), "nothing lives that could be left")
+        os.kill(processes.parent_of(processes.parent_of(agent)), signal.SIGKILL)
+        while client.call("_test/state").get("result", {}).get("epoch") != number:
+            pass
+        left = [processes.describe(pid) for pid in old if processes.state_of(pid) not in ("", "Z")]
+        expect_equal(left, [], "processes of the agent before")
+    finish(keyhop)
 
 
 # ---- What the dead agent asked ----
@@ -326,7 +403,7 @@ IDS = {"v1": (1, ()), "v2": (2, ()), "v1, ids are strings": (1, ("--string-ids",
 
 @test(cases=IDS)
 def old_approval_lands_on_a_new_request(room, version, options):
-    keyhop = start(room, *options)
+    keyhop = room.start(*options)
     client = keyhop.client
     session = client.open(version)
     _, stale = ask_permission(client, session)
@@ -351,7 +428,7 @@ def old_approval_lands_on_a_new_request(room, version, options):
 
 @test(cases=IDS)
 def permission_left_open_by_a_dead_agent(room, version, options):
-    keyhop = start(room, *options)
+    keyhop = room.start(*options)
     client = keyhop.client
     session = client.open(version)
     _, asked = ask_permission(client, session)

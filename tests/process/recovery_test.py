@@ -6,8 +6,8 @@ import signal
 
 import processes
 from client import is_idle, is_update, prompt_params
-from harness import expect, expect_equal, expect_own_error, main, test, wait_for
-from restart import RESTARTING, expect_settled, fault_struck, finish, kill_agent, once, start
+from harness import expect, expect_equal, expect_own_error, main, test
+from restart import finish, kill_agent, once
 
 VERSIONS = {"v1": 1, "v2": 2}
 SESSION_PARAMS = {
@@ -23,7 +23,7 @@ SESSION_PARAMS = {
 
 @test(cases=VERSIONS)
 def killed_while_idle(room, version):
-    keyhop = start(room)
+    keyhop = room.start()
     client = keyhop.client
     client.initialize(version)
     session = client.call("session/new", SESSION_PARAMS)["result"]["sessionId"]
@@ -47,7 +47,7 @@ def killed_while_idle(room, version):
 
 @test()
 def killed_in_the_middle_of_a_v1_turn(room):
-    keyhop = start(room)
+    keyhop = room.start()
     client = keyhop.client
     session = client.open(version=1)
     number = client.prompt(session, "[say a] [hold]")
@@ -64,7 +64,7 @@ def killed_in_the_middle_of_a_v1_turn(room):
 @test()
 def killed_in_the_middle_of_a_v2_turn(room):
     """The prompt was answered: only the work is lost, and the restored session says that it is idle."""
-    keyhop = start(room)
+    keyhop = room.start()
     client = keyhop.client
     session = client.open()
     first = client.answer(client.prompt(session, "[say a] [hold]"))["result"]["messageId"]
@@ -99,7 +99,7 @@ def mixed_params(method, session):
 def killed_with_200_open_requests(room, acted):
     silent = [word for method, _, _ in MIXED[1:] for word in ("--leave-open", method)]
     command = room.changing_command(silent if acted else [], [])
-    keyhop = start(room, command=command)
+    keyhop = room.start(command=command)
     client = keyhop.client
     client.initialize()
     sessions = [client.new_session() for _ in range(SESSIONS)]
@@ -150,7 +150,7 @@ def killed_with_200_open_requests(room, acted):
 def updates_of_other_sessions_are_not_held_back(room):
     """One session's restore hangs; the other works, and the hanging one is given up on."""
     command = room.changing_command([], ["--leave-open", "session/resume@1"])
-    keyhop = start(room, command=command, options=(*RESTARTING, "--restore-timeout", "1"))
+    keyhop = room.start(command=command, options=("--restore-timeout", "1"))
     client = keyhop.client
     client.initialize()
     hanging, working = client.new_session(), client.new_session()
@@ -186,7 +186,7 @@ def updates_of_other_sessions_are_not_held_back(room):
 )
 def the_second_agent_is_killed(room, point):
     """What waited for the restore waits for the next one, and happens once."""
-    keyhop = start(room, *once(f"{point}/2=kill KILL"))
+    keyhop = room.start(*once(f"{point}/2=kill KILL"))
     client = keyhop.client
     client.initialize()
     first, second = client.new_session(), client.new_session()
@@ -208,53 +208,12 @@ def the_second_agent_is_killed(room, point):
     expect(sessions == sorted(set(sessions)), f"insertions {sessions}")
 
 
-@test()
-def the_first_agent_exits_before_initialize(room):
-    """No loop: one clear error, and its own exit status."""
-    script = 'echo start >> "$0"; echo "Cannot find module x" >&2; exit 7'
-    keyhop = start(room, command=["sh", "-c", script, room.path("starts")])
-    client = keyhop.client
-    error = expect_own_error(client.answer(client.request("initialize", {"protocolVersion": 1}, 0)), -32603)
-    expect_equal(error["data"]["agent"]["exitCode"], 7, "the exit code")
-    expect("Cannot find module x" in error["data"]["agent"]["stderrTail"], "the cause is not told")
-    client.read_to_end()
-    expect_equal(keyhop.wait(), 7, "exit status")
-    expect_settled(keyhop)
-    with open(room.path("starts"), encoding="ascii") as file:
-        expect_equal(file.read(), "start\n", "starts")
-
-
-@test()
-def an_agent_that_dies_six_times(room):
-    """Restarted while the budget lasts; then definite errors at once; then service again."""
-    keyhop = start(room, options=(*RESTARTING, "--restart-limit", "3/2"))
-    client = keyhop.client
-    session = client.open()
-    for _ in range(3):
-        kill_agent(room)
-        client.call("session/list", {})
-    kill_agent(room)
-    spent = 0
-    while "error" in (answer := client.call("session/list", {})):
-        expect_own_error(answer, -32603)
-        spent += 1
-    expect(spent > 0, "the budget was never spent")
-    for _ in range(2):
-        expect("result" in client.answer(client.prompt(session, "on")), "no service after the wait")
-        kill_agent(room)
-        while "error" in client.call("session/list", {}):
-            pass
-    finish(keyhop)
-    expect_equal(len(room.history().epochs()), 7, "starts of the agent")
-    expect_equal(len(room.history().insertions()), 2, "insertions")
-
-
 # ---- Killed with a prompt or a permission request open ----
 
 
 @test()
 def killed_with_a_prompt_held_by_the_agent(room):
-    keyhop = start(room)
+    keyhop = room.start()
     client = keyhop.client
     session = client.open()
     client.answer(client.prompt(session, "[hold] one"))
@@ -279,8 +238,8 @@ POINTS = {
 
 @test(cases=POINTS)
 def keyed_prompts_forwarded_are_inserted_once(room, point):
-    options = (*RESTARTING, "--keys=forward")
-    keyhop = start(room, "--keys=honour", *once(f"{point}=kill KILL"), options=options)
+    options = ("--keys=forward",)
+    keyhop = room.start("--keys=honour", *once(f"{point}=kill KILL"), options=options)
     client = keyhop.client
     session = client.open()
     client.prompt(session, "once", "k-1", 7)
@@ -298,7 +257,7 @@ def keyed_prompts_forwarded_are_inserted_once(room, point):
 
 @test(cases=POINTS)
 def keyed_prompts_guarded_are_never_inserted_twice(room, point):
-    keyhop = start(room, *once(f"{point}=kill KILL"))
+    keyhop = room.start(*once(f"{point}=kill KILL"))
     client = keyhop.client
     session = client.open()
     client.prompt(session, "once", "k-1", 7)
@@ -328,7 +287,7 @@ FAMILY = (
     }
 )
 def nothing_of_the_old_agent_lives_beside_the_new_one(room, order):
-    keyhop = start(room, options=(*RESTARTING, "--kill-grace", "0.3"))
+    keyhop = room.start(options=("--kill-grace", "0.3"))
     client = keyhop.client
     session = client.open()
     client.turn(session, FAMILY)
@@ -345,84 +304,16 @@ def nothing_of_the_old_agent_lives_beside_the_new_one(room, order):
 @test()
 def a_wrapper_that_dies_alone(room):
     """Only the launcher is gone; the agent behind it is ended before its successor starts."""
-    keyhop = start(room, command=["sh", "-c", '"$@"; :', "sh", *room.agent_command()])
+    keyhop = room.start(command=["sh", "-c", '"$@"; :', "sh", *room.agent_command()])
     client = keyhop.client
     client.open()
     first = room.history().epochs()[0]
-    with open(f"/proc/{first}/stat", "rb") as file:
-        wrapper = int(file.read().rpartition(b") ")[2].split()[1])
-    os.kill(wrapper, signal.SIGKILL)
+    os.kill(processes.parent_of(first), signal.SIGKILL)
     while client.call("_test/state").get("result", {}).get("epoch") != 2:
         pass
     expect(processes.state_of(first) in ("", "Z"), "the first agent lives beside the second one")
     finish(keyhop)
 
-
-@test(cases=VERSIONS)
-def a_person_restarts_an_agent_that_hangs(room, version):
-    keyhop = start(room)
-    client = keyhop.client
-    session = client.open(version)
-    first = room.history().epochs()[0]
-    os.kill(first, signal.SIGSTOP)
-    prompt = client.prompt(session, "lost in the pipe")
-    listing = client.request("session/list", {})
-    keyhop.signal(signal.SIGUSR2)
-    expect_own_error(client.answer(prompt), -32603)
-    expect("result" in client.answer(listing), "the listing was not sent again")
-    expect(processes.state_of(first) in ("", "Z"), "the stopped agent lives")
-    finish(keyhop)
-    expect_equal(len(room.history().epochs()), 2, "starts of the agent")
-    expect_equal(room.history().insertions(), [], "insertions")
-
-
-def start_in_restore(room, point="read:session/resume@1"):
-    """A keyhop whose second agent does not get on with the restore; one prompt (7) is lost, one (8) held."""
-    options = (*RESTARTING, "--drain", "0.2", "--kill-grace", "0.2")
-    keyhop = start(room, *once(f"{point}/2=stall"), options=options)
-    client = keyhop.client
-    session = client.open()
-    client.prompt(session, "[hang]", request_id=7)
-    client.call("_test/state")
-    kill_agent(room)
-    client.prompt(session, "held", request_id=8)
-    wait_for(lambda: fault_struck(room))
-    return keyhop
-
-
-@test(cases={"initialize": "read:initialize@1", "resume": "read:session/resume@1"})
-def the_client_closes_during_the_restore(room, point):
-    keyhop = start_in_restore(room, point)
-    expect_equal(keyhop.close(), 0, "exit status")
-    expect_settled(keyhop)
-    for number, outcome in ((7, "unknown"), (8, "not_sent")):
-        expect_own_error(keyhop.client.answers(number)[0], -32603, outcome)
-
-
-@test(cases={"initialize": "read:initialize@1", "resume": "read:session/resume@1"})
-def a_signal_during_the_restore(room, point):
-    keyhop = start_in_restore(room, point)
-    keyhop.signal(signal.SIGTERM)
-    keyhop.client.read_to_end()
-    expect_equal(keyhop.wait(), 128 + signal.SIGTERM, "exit status")
-    expect_settled(keyhop)
-
-
-@test()
-def keyhop_is_killed_during_the_restore(room):
-    keyhop = start_in_restore(room)
-    keyhop.kill()
-    room.expect_nothing_left(adopted=None)
-
-
-@test()
-def a_person_restarts_during_the_restore(room):
-    keyhop = start_in_restore(room)
-    keyhop.signal(signal.SIGUSR2)
-    expect_own_error(keyhop.client.answer(7), -32603, "unknown")
-    expect("messageId" in keyhop.client.answer(8)["result"], "the held prompt")
-    finish(keyhop)
-    expect_equal(len(room.history().insertions()), 1, "insertions")
 
 if __name__ == "__main__":
     main(__doc__)

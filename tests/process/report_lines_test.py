@@ -12,6 +12,7 @@ import sys
 import processes
 from client import encode, is_idle
 from harness import expect, expect_equal, expect_own_error, main, test
+from restart import NEVER
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -87,7 +88,7 @@ def broken_answer_still_ends_its_request(room):
 
 @test()
 def a_message_that_cannot_be_told_ends_the_agent(room):
-    keyhop = room.start(options=("--max-frame", "1MiB"))
+    keyhop = room.start(options=(*NEVER, "--max-frame", "1MiB"))
     client = keyhop.client
     session = client.open(version=1)
     client.prompt(session, "[garbage oversize 2000000] [hold]", request_id=7)
@@ -323,7 +324,7 @@ def secrets(room):
 
 @test()
 def a_key_in_a_dead_agents_last_words_is_masked(room):
-    keyhop = room.start()
+    keyhop = room.start(options=NEVER)
     client = keyhop.client
     session = client.open()
     client.prompt(

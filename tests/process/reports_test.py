@@ -8,6 +8,7 @@ import json
 
 from client import encode, is_idle, is_update
 from harness import expect, expect_equal, expect_own_error, main, test
+from restart import NEVER
 
 # ---- Requests that nobody answers ----
 
@@ -15,7 +16,7 @@ from harness import expect, expect_equal, expect_own_error, main, test
 @test()
 def pending_request_never_settled(room):
     """The agent leaves with 143 in the middle of a turn."""
-    keyhop = room.start()
+    keyhop = room.start(options=NEVER)
     client = keyhop.client
     session = client.open(version=1)
     client.prompt(session, "[say Let me ] [die now exit 143]", request_id=7)
@@ -57,7 +58,7 @@ def live_but_never_answers(room):
 
 @test(cases={"prompt without key": None, "prompt with key": "k-1"})
 def no_retry_contract(room, key):
-    keyhop = room.start()
+    keyhop = room.start(options=NEVER)
     client = keyhop.client
     session = client.open()
     client.prompt(session, "[die before_insert] once", key, 7)
@@ -278,7 +279,7 @@ def permission_left_open_after_cancel(room):
 @test()
 def permission_of_an_agent_that_died(room):
     """The card is withdrawn once and no permission is invented; a late answer is swallowed."""
-    keyhop = room.start()
+    keyhop = room.start(options=NEVER)
     client = keyhop.client
     session = client.open()
     client.prompt(session, "[permission]", request_id=7)

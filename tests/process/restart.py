@@ -6,13 +6,9 @@ import signal
 import processes
 from harness import expect_equal
 
-RESTARTING = ("--restart", "on-loss")
-MANY_RESTARTS = (*RESTARTING, "--restart-limit", "1000/1")
+NEVER = ("--restart", "never")
+MANY_RESTARTS = ("--restart-limit", "1000/1")
 SET_MODEL = {"configId": "model", "type": "id", "value": "m2"}
-
-
-def start(room, *agent_options, options=RESTARTING, **more):
-    return room.start(*agent_options, options=options, **more)
 
 
 def kill_agent(room):
@@ -38,5 +34,13 @@ def once(fault):
 
 
 def fault_struck(room):
-    """Whether the fault that strikes once has struck, or is just about to."""
-    return os.path.exists(os.path.join(room.path("history"), "faults"))
+    """Whether the fault that strikes once has struck, or is just about to: it is written down."""
+    path = os.path.join(room.path("history"), "faults")
+    return os.path.exists(path) and os.path.getsize(path) > 0
+
+
+def synchronize(client):
+    """keyhop has read all that was sent when this returns, whatever its agent does: it answers this bad frame
+    itself, in its turn."""
+    client.send({"jsonrpc": "2.0", "id": "synchronize", "method": 7})
+    client.answer("synchronize")
