@@ -92,9 +92,9 @@ class Edge {
   void close_agent(bool another_follows) noexcept {
     reach_ = another_follows ? AgentReach::lost : AgentReach::ending;
   }
-  // It has ended: every open request of the client's is settled, every open request of the agent's is
-  // cancelled.
-  void settle_lost(const AgentEnd& end, Step& step);
+  // It has ended, and none follows now: every open request of the client's is settled, every open request of the
+  // agent's is cancelled. `unwritten`: as in lose_epoch().
+  void settle_lost(const AgentEnd& end, std::size_t unwritten, Step& step);
 
   // ---- a restart (edge_restore.cpp) ----
   // The epoch is over and another will follow: what was sent is lost, what the agent asked the client is
@@ -216,14 +216,31 @@ class Edge {
   void begin_agent_frame(Step& step);
 
   // edge_history.cpp: what the agent's history tells
+  bool reads_history() const noexcept;
   Fingerprint hash_message_id(std::string_view token);
+  Fingerprint hash_ordinal(std::size_t ordinal) const;
   void note_user_message(std::uint32_t session);
+  void note_chunk_v1(std::uint32_t session);
+  void note_answer_v1(const Pending& pending);
+  static bool is_as_known(const SessionHistory& history, const Replay& replay);
   void note_answer(Pending& pending, Step& step);
   void note_lost_prompt(const Pending& pending);
   void forget_prompt(Pending& pending, Step& step);
   bool wants_replay(std::uint32_t session);
   bool reads_before_resume(Pending& pending, Step& step);
+  // A prompt whose answer was lost: of an open request, of a row that nobody waits for, or remembered only.
+  struct AskedPrompt {
+    LostPrompt prompt;
+    KeyRow* row = nullptr;
+    Pending* pending = nullptr;
+    std::string token = {};  // inserted: the message's id, raw
+  };
+  std::vector<AskedPrompt> collect_lost(std::uint32_t session);
   void conclude_replay(std::uint32_t session, Step& step);
+  void verify_remembered(std::uint32_t session, const Replay& replay, std::span<const LostPrompt> prompts,
+                         Step& step);
+  void apply_fates(std::uint32_t session, std::span<const AskedPrompt> asked, Step& step);
+  bool fail_interrupted(Pending& pending, Step& step);
   bool settle_resolved(Pending& pending, Step& step);
 
   // edge_agent.cpp: agent -> client

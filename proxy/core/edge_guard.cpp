@@ -188,8 +188,8 @@ void Edge::load_rows(std::uint32_t number, const LedgerSession& known) {
 
 // A prompt that takes part in the order of its session's messages.
 bool Edge::tracks(const Pending& pending) const noexcept {
-  return settings_.keys == KeyMode::guard && pending.session != SessionTable::none &&
-         pending.facts->id == MethodId::session_prompt && version_ == rules::Version::v2;
+  return reads_history() && pending.session != SessionTable::none &&
+         pending.facts->id == MethodId::session_prompt;
 }
 
 bool Edge::has_undecided(std::uint32_t session) {
@@ -207,9 +207,10 @@ std::uint64_t Edge::protect(Pending& pending, Step& step) {
       content_.of_prompt(envelope_.raw(Slot::params_prompt), fingerprinter_);
   pending.content = message.content;
   pending.is_command = message.is_command;
-  if (pending.key == Pending::no_row && !std::exchange(pending.is_unkeyed, true)) ++session.open_unkeyed;
+  const bool has_row = pending.key != Pending::no_row && guards(*pending.facts);
+  if (!has_row && !std::exchange(pending.is_unkeyed, true)) ++session.open_unkeyed;
   pending.place = session.history.next_place();
-  KeyRow* row = pending.key == Pending::no_row ? nullptr : &keys_.at(pending.key);
+  KeyRow* row = pending.is_unkeyed ? nullptr : &keys_.at(pending.key);
   if (row != nullptr) {
     row->content = pending.content;
     row->is_command = pending.is_command;
@@ -249,8 +250,8 @@ LedgerBatch Edge::begin_batch(std::uint32_t number) {
   }
   if (session.open_unkeyed == 0) return batch;
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
-    const bool unsaved = pending->session == number && pending->place != 0 && !pending->in_ledger &&
-                         pending->key == Pending::no_row && tracks(*pending);
+    const bool unsaved =
+        pending->session == number && pending->place != 0 && !pending->in_ledger && pending->is_unkeyed;
     if (!unsaved) continue;
     batch.changes.emplace_back(AddLedgerPrompt{{pending->content, pending->is_command, pending->place}});
     pending->in_ledger = true;

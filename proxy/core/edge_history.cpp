@@ -22,16 +22,29 @@ constexpr std::string_view from_start = R"({"type":"start"})";
 
 }  // namespace
 
+// Whether user messages are followed: the guard does it where messages have ids (v2); --recover-prompts in
+// v1, too.
+bool Edge::reads_history() const noexcept {
+  if (version_ == rules::Version::v2) return settings_.keys == KeyMode::guard || settings_.recover_prompts;
+  return version_ == rules::Version::v1 && settings_.recover_prompts;
+}
+
+// v1 messages need not have ids: the n-th is known as the n-th.
+Fingerprint Edge::hash_ordinal(std::size_t ordinal) const {
+  return SaltedHash(fingerprinter_.salt(), 'n').add(std::uint64_t{ordinal}).print();
+}
+
 Fingerprint Edge::hash_message_id(std::string_view token) {
   return SaltedHash(fingerprinter_.salt(), 'i').add(decode_string(token, other_id_scratch_)).print();
 }
 
 // A session/update in the envelope: is it a user message, or the end of a replay?
 void Edge::note_user_message(std::uint32_t row) {
+  if (version_ == rules::Version::v1) return note_chunk_v1(row);
   const std::string_view kind = envelope_.raw(Slot::update_kind);
   const char first = kind.size() > 2 ? kind[1] : '\0';
   if (first != 'u' && first != 's' && first != 'r') return;  // most are an agent's chunks
-  if (settings_.keys != KeyMode::guard || version_ != rules::Version::v2) return;
+  if (!reads_history()) return;
   SessionHistory& history = sessions_.at(row).history;
   if (kind == R"("state_update")" || kind == R"("replay_complete")") return history.note_finished();
   const bool chunk = kind == R"("user_message_chunk")";
@@ -49,9 +62,42 @@ void Edge::note_user_message(std::uint32_t row) {
   }
 }
 
+// v1 shows a message in chunks that follow each other, with or without an id. Live ones tell nothing here:
+// the answer does.
+void Edge::note_chunk_v1(std::uint32_t row) {
+  SessionHistory& history = sessions_.at(row).history;
+  if (!history.is_reading()) return;
+  const bool is_chunk = envelope_.raw(Slot::update_kind) == R"("user_message_chunk")";
+  if (!is_chunk) return history.end_message();
+  const std::string_view id = envelope_.raw(Slot::update_message_id);
+  if (!history.goes_on(id)) history.begin_message(id);
+  history.read_content({}, hash_ordinal(history.ordinal()), envelope_.raw(Slot::update_content), true,
+                       content_, fingerprinter_);
+}
+
+// v1: the end of a turn says that its prompt was taken in, unless it was cancelled before that or failed.
+void Edge::note_answer_v1(const Pending& pending) {
+  SessionHistory& history = sessions_.at(pending.session).history;
+  const bool sure = envelope_.is_success() && envelope_.raw(Slot::result_stop_reason) != R"("cancelled")";
+  if (!sure) return history.set_complete(false);
+  history.see(hash_ordinal(history.seen().size() + 1), &pending.content, true);
+}
+
+// v1: everything that is known is there, at its place. Otherwise nothing can be told from the number of
+// messages.
+bool Edge::is_as_known(const SessionHistory& history, const Replay& replay) {
+  const BaseLine base = history.base_line();
+  if (!base.is_complete || replay.messages.size() < base.seen.size()) return false;
+  for (std::size_t i = 0; i < base.seen.size(); ++i) {
+    if (replay.messages[i].content != base.seen[i].content) return false;
+  }
+  return true;
+}
+
 // A prompt was answered with success: its message is known, and is no other prompt's.
 void Edge::note_answer(Pending& pending, Step& step) {
   if (pending.place == 0) return;
+  if (version_ == rules::Version::v1) return note_answer_v1(pending);
   Session& session = sessions_.at(pending.session);
   const bool named =
       envelope_.is_success() && envelope_.member(Slot::result_message_id).type == ValueType::string;
@@ -72,7 +118,8 @@ void Edge::forget_prompt(Pending& pending, Step& step) {
 // A prompt without a key got an error of keyhop's own: it may still be in the history, and must not be taken
 // for a keyed one.
 void Edge::note_lost_prompt(const Pending& pending) {
-  if (pending.place == 0 || pending.key != Pending::no_row) return;
+  if (pending.place == 0 || !pending.is_unkeyed) return;
+  if (version_ == rules::Version::v1) return sessions_.at(pending.session).history.set_complete(false);
   auto& lost = sessions_.at(pending.session).lost_prompts;
   if (lost.size() >= limits::lost_prompts_max) {
     lost.erase(lost.begin());
@@ -84,10 +131,10 @@ void Edge::note_lost_prompt(const Pending& pending) {
 // Whether a restore of this session must show its history: prompts of it are to be decided, or remembered ids
 // to be held against it.
 bool Edge::wants_replay(std::uint32_t row) {
-  const Session& session = sessions_.at(row);
-  if (settings_.keys != KeyMode::guard || version_ != rules::Version::v2 || session.replay_refused)
-    return false;
-  if (keys_.has_rows_of(row)) return true;
+  if (!reads_history() || sessions_.at(row).replay_refused) return false;
+  if (version_ == rules::Version::v1 && !ways_.load) return false;
+  const bool guarded = version_ == rules::Version::v2 && settings_.keys == KeyMode::guard;
+  if (guarded && keys_.has_rows_of(row)) return true;
   if (!settings_.recover_prompts) return false;
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
     if (pending->session == row && is_lost(*pending) && pending->place != 0) return true;
@@ -102,10 +149,15 @@ bool Edge::reads_before_resume(Pending& pending, Step& step) {
     return false;
   Session& session = sessions_.at(pending.session);
   // Not while anything of it may be running: what is live could not be told from the replay.
-  const bool may_read = settings_.keys == KeyMode::guard && version_ == rules::Version::v2 &&
-                        reach_ == AgentReach::open && session.state != SessionState::active &&
-                        session.restore != Restore::asked;
+  const bool may_read = reads_history() && reach_ == AgentReach::open &&
+                        session.state != SessionState::active && session.restore != Restore::asked;
   if (!may_read) return false;
+  if (version_ == rules::Version::v1) {
+    if (pending.facts->id != MethodId::session_load) return false;
+    session.history.begin_replay();
+    pending.reads_history = true;
+    return false;
+  }
   const std::string_view cursor = envelope_.raw(Slot::params_replay_from);
   const bool asks = !cursor.empty() && cursor != "null";
   std::string padded(from_start);
@@ -124,87 +176,114 @@ bool Edge::reads_before_resume(Pending& pending, Step& step) {
   return true;
 }
 
-// The replay at hand is over. Decides every prompt of the session whose answer was lost, and holds every
-// remembered message id against it.
-void Edge::conclude_replay(std::uint32_t number, Step& step) {
-  Session& session = sessions_.at(number);
-  std::optional<Replay> replay = session.history.end_replay();
-  if (!replay) return;
-  session.needs_reading = false;
-  if (session.has_living_owner) return session.history.learn(*replay);
-
-  // In the order in which they were sent.
-  struct Asked {
-    LostPrompt prompt;
-    KeyRow* row = nullptr;
-    Pending* pending = nullptr;
-  };
-  std::vector<Asked> asked;
+// Every prompt of the session whose answer was lost, in the order in which they were sent.
+std::vector<Edge::AskedPrompt> Edge::collect_lost(std::uint32_t number) {
+  std::vector<AskedPrompt> asked;
   keys_.for_each_of(number, [&](KeyRow& row) {
-    Pending* first = row.state == KeyState::pending ? &from_client_.at(row.first) : nullptr;
-    const bool lost = first != nullptr ? is_lost(*first) && first->place != 0
-                                       : row.state == KeyState::unknown && row.message_id.empty();
-    if (lost) asked.push_back({{row.content, row.sent_at, row.is_command}, &row, first});
+    const bool decided = row.state != KeyState::unknown || !row.message_id.empty();
+    if (!decided) asked.push_back({{row.content, row.sent_at, row.is_command, true}, &row});
   });
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
     if (pending->session != number || !is_lost(*pending) || pending->place == 0) continue;
-    if (pending->key == Pending::no_row)
-      asked.push_back({{pending->content, pending->place, pending->is_command}, nullptr, pending});
+    const bool cancelled = pending->state == PendingState::lost_cancelling;
+    asked.push_back({{pending->content, pending->place, pending->is_command, cancelled}, nullptr, pending});
   }
-  for (const auto& [lost, in_ledger] : session.lost_prompts)
-    asked.push_back({{lost.content, lost.sent_at, lost.is_command}});
+  for (const auto& [lost, in_ledger] : sessions_.at(number).lost_prompts)
+    asked.push_back({{lost.content, lost.sent_at, lost.is_command, true}});
   std::sort(asked.begin(), asked.end(),
-            [](const Asked& a, const Asked& b) { return a.prompt.sent_at < b.prompt.sent_at; });
+            [](const AskedPrompt& a, const AskedPrompt& b) { return a.prompt.sent_at < b.prompt.sent_at; });
+  return asked;
+}
+
+// The replay at hand is over. Decides every prompt of the session whose answer was lost, and holds every
+// remembered message id against it.
+void Edge::conclude_replay(std::uint32_t number, Step& step) {
+  SessionHistory& history = sessions_.at(number).history;
+  std::optional<Replay> replay = history.end_replay();
+  if (!replay) return;
+  sessions_.at(number).needs_reading = false;
+  const bool v1 = version_ == rules::Version::v1;
+  if (v1) replay->is_finished = is_as_known(history, *replay);  // its answer came after all of it
+  if (sessions_.at(number).has_living_owner) return history.learn(*replay);
+  std::vector<AskedPrompt> asked = collect_lost(number);
   std::vector<LostPrompt> prompts;
-  for (const Asked& each : asked) prompts.push_back(each.prompt);
-  const BaseLine base = session.history.base_line();
-  decide_prompts(base, *replay, prompts);
-  std::vector<KeyRow*> forgotten;
-  keys_.for_each_of(number, [&](KeyRow& row) {
-    if (row.state == KeyState::pending || row.message_id.empty()) return;
-    switch (decide_message(base, *replay, prompts, hash_message_id(row.message_id), row.content)) {
-      case MessageFate::there: row.state = KeyState::inserted; break;
-      case MessageFate::gone: forgotten.push_back(&row); break;
-      case MessageFate::unknown: row.state = KeyState::unknown; break;
-    }
-    save_row(row, step);
-  });
-  std::vector<std::uint64_t> settled;
+  for (const AskedPrompt& each : asked) prompts.push_back(each.prompt);
+  decide_prompts(history.base_line(), *replay, prompts);
+  verify_remembered(number, *replay, prompts, step);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    const LostPrompt& prompt = prompts[i];
-    const Asked& each = asked[i];
-    const std::string token =
-        prompt.fate == PromptFate::inserted ? replay->messages[prompt.message].token : "";
-    if (each.pending != nullptr) {
-      const bool news = each.row == nullptr && session.history.has_news_since(prompt.sent_at);
-      const bool doubtful = prompt.fate == PromptFate::absent && news;
-      each.pending->fate = doubtful ? PromptFate::unknown : prompt.fate;
-      each.pending->found_id = token;
-    } else if (each.row != nullptr && prompt.fate == PromptFate::inserted) {
-      each.row->state = KeyState::inserted;
-      each.row->message_id = token;
-      save_row(*each.row, step);
-    } else if (each.row != nullptr && prompt.fate == PromptFate::absent) {
-      forgotten.push_back(each.row);
-    } else if (each.row == nullptr && prompt.fate != PromptFate::unknown) {
-      settled.push_back(prompt.sent_at);
-    }
+    asked[i].prompt = prompts[i];
+    if (prompts[i].fate == PromptFate::inserted) asked[i].token = replay->messages[prompts[i].message].token;
   }
-  session.history.learn(*replay);
-  if (replay->proves()) session.history.set_complete(true);
+  apply_fates(number, asked, step);
+  if (v1) history.reset();  // the n-th message is what the replay says that it is
+  history.learn(*replay);
+  if (v1 || replay->proves()) history.set_complete(true);
   for (const LostPrompt& prompt : prompts) {
     if (prompt.fate == PromptFate::inserted)
-      session.history.see(replay->messages[prompt.message].id, &prompt.content, true);
+      history.see(replay->messages[prompt.message].id, &prompt.content, true);
   }
-  for (KeyRow* row : forgotten) forget_row(*row, step);
-  if (settled.empty()) return;
-  LedgerBatch batch = begin_batch(number);
-  for (const std::uint64_t place : settled) {
-    batch.changes.emplace_back(RemoveLedgerPrompt{place});
-    std::erase_if(session.lost_prompts,
-                  [&](const LostUnkeyed& lost) { return lost.prompt.sent_at == place; });
+}
+
+void Edge::verify_remembered(std::uint32_t number, const Replay& replay, std::span<const LostPrompt> prompts,
+                             Step& step) {
+  std::vector<KeyRow*> gone;
+  keys_.for_each_of(number, [&](KeyRow& row) {
+    if (row.state == KeyState::pending || row.message_id.empty()) return;
+    const KeyState before = row.state;
+    const Fingerprint id = hash_message_id(row.message_id);
+    switch (decide_message(sessions_.at(number).history.base_line(), replay, prompts, id, row.content)) {
+      case MessageFate::there: row.state = KeyState::inserted; break;
+      case MessageFate::gone: gone.push_back(&row); return;
+      case MessageFate::unknown: row.state = KeyState::unknown; break;
+    }
+    if (row.state != before) save_row(row, step);
+  });
+  for (KeyRow* row : gone) forget_row(*row, step);
+}
+
+// Open requests are told in settle_resolved(); here what nobody waits for.
+void Edge::apply_fates(std::uint32_t number, std::span<const AskedPrompt> asked, Step& step) {
+  Session& session = sessions_.at(number);
+  for (const AskedPrompt& each : asked) {
+    const PromptFate fate = each.prompt.fate;
+    if (each.pending != nullptr) {
+      // Without a key, news of any message that is nobody's is progress: then absence is not believed.
+      const bool news = each.pending->is_unkeyed && session.history.has_news_since(each.prompt.sent_at);
+      each.pending->fate = fate == PromptFate::absent && news ? PromptFate::unknown : fate;
+      each.pending->found_id = each.token;
+    } else if (each.row != nullptr) {
+      if (fate == PromptFate::absent) forget_row(*each.row, step);
+      if (fate != PromptFate::inserted) continue;
+      each.row->state = KeyState::inserted;
+      each.row->message_id = each.token;
+      save_row(*each.row, step);
+    } else if (fate != PromptFate::unknown) {
+      const std::uint64_t place = each.prompt.sent_at;
+      std::erase_if(session.lost_prompts,
+                    [&](const LostUnkeyed& lost) { return lost.prompt.sent_at == place; });
+      if (ledger_ != LedgerUse::ready) continue;
+      LedgerBatch batch = begin_batch(number);
+      batch.changes.emplace_back(RemoveLedgerPrompt{place});
+      save(number, std::move(batch), step);
+    }
   }
-  if (ledger_ == LedgerUse::ready) save(number, std::move(batch), step);
+}
+
+// v1 answers a prompt at the end of its turn: a turn that its agent did not live to end has no such answer.
+bool Edge::fail_interrupted(Pending& pending, Step& step) {
+  INVARIANT(end_.has_value());
+  const std::string message = fmt::format(
+      "The agent {} in the middle of the turn. The prompt is in its history and was not sent again; "
+      "what it did before it died is done.",
+      describe(*end_));
+  fail_all(pending,
+           {.message = message,
+            .reason = "turn_interrupted",
+            .outcome = rules::Outcome::inserted,
+            .progress = has_progress(pending),
+            .agent = &*end_},
+           step);
+  return true;
 }
 
 // A lost prompt that a replay has decided. False if it has not: its outcome is unknown.
@@ -213,6 +292,7 @@ bool Edge::settle_resolved(Pending& pending, Step& step) {
   switch (pending.fate) {
     case PromptFate::unknown: return false;
     case PromptFate::inserted: {
+      if (version_ == rules::Version::v1) return fail_interrupted(pending, step);
       step.actions.log(LogLevel::info,
                        "session/prompt: the agent's history has it; answered with its messageId");
       const std::string token = pending.found_id;
@@ -243,7 +323,9 @@ bool Edge::settle_resolved(Pending& pending, Step& step) {
              step);
     return true;
   }
-  if (pending.stored.empty()) return false;
+  // v1: any update since it was sent shows that work had begun.
+  const bool began = version_ == rules::Version::v1 && has_progress(pending);
+  if (pending.stored.empty() || began) return false;
   step.actions.log(LogLevel::info, "session/prompt: the agent's history does not have it; sent again");
   ++counters_.sent_again;
   pending.fate = PromptFate::unknown;

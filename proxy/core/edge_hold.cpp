@@ -141,7 +141,7 @@ rules::Loss Edge::loss_of(const Pending& pending, bool restarts) const {
   loss.repeated_initialize = pending.facts->id == MethodId::initialize && is_initialized();
   loss.newer_change_answered = pending.newer_change_answered;
   loss.replay_shown = pending.replay_shown;
-  loss.recover_prompt = settings_.recover_prompts && pending.key == Pending::no_row && pending.place != 0;
+  loss.recover_prompt = settings_.recover_prompts && pending.is_unkeyed;
   return loss;
 }
 

@@ -178,7 +178,8 @@ void Edge::on_initialized(Step& step) {
 void Edge::restore_session(std::uint32_t row, Step& step) {
   Session& session = sessions_.at(row);
   MethodId way = MethodId::session_resume;
-  if (version_ == rules::Version::v1 && !ways_.resume)
+  const bool replays = wants_replay(row);
+  if (version_ == rules::Version::v1 && (!ways_.resume || replays))
     way = ways_.load ? MethodId::session_load : MethodId::other;
   if (way == MethodId::other) {
     // Nothing that was not advertised may be called; the agent decides what a request for the session is
@@ -192,7 +193,7 @@ void Edge::restore_session(std::uint32_t row, Step& step) {
   // What an earlier try still asks is nobody's business any more.
   std::erase_if(own_, [row](const OwnRequest& own) { return own.session == row; });
   session.restore = Restore::asked;
-  session.asks_replay = wants_replay(row);
+  session.asks_replay = replays;
   session.hides_history = way == MethodId::session_load || session.asks_replay;
   if (session.asks_replay) session.history.begin_replay();
   session.last_restore = session.restore_alive = step.now;
@@ -200,7 +201,7 @@ void Edge::restore_session(std::uint32_t row, Step& step) {
   std::string params = "{\"sessionId\":";
   append_json_string(params, session.id);
   params += session.restore_members;
-  if (session.asks_replay) params += R"(,"replayFrom":{"type":"start"})";
+  if (session.asks_replay && way == MethodId::session_resume) params += R"(,"replayFrom":{"type":"start"})";
   params += '}';
   send_own(OwnKind::restore, row, rules::name_of(way), params, step);
 }
@@ -220,7 +221,8 @@ void Edge::on_session_restored(std::uint32_t row, Step& step) {
   Session& session = sessions_.at(row);
   session.hides_history = false;
   // Without news of the state the replay may not be at its end.
-  session.hides_rest = session.asks_replay && !session.history.is_finished();
+  session.hides_rest =
+      session.asks_replay && version_ == rules::Version::v2 && !session.history.is_finished();
   session.refusal.clear();
   report_result(session.restored_values);
   conclude_replay(row, step);
@@ -355,8 +357,8 @@ void Edge::check_restores(Step& step) {
     own_[i].late = true;
     step.actions.log(LogLevel::warning, "a session was not restored in time (--restore-timeout)");
     Session& session = sessions_.at(own_[i].session);
-    session.hides_history = false;
-    session.hides_rest = session.asks_replay;
+    // What it still shows of the past is no news, until the client speaks of the session.
+    session.hides_rest = std::exchange(session.hides_history, false);
     session.history.end_replay();
     const bool precedes = std::exchange(session.precedes_resume, false);
     session.restore = precedes ? Restore::none : Restore::refused;

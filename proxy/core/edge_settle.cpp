@@ -137,12 +137,14 @@ void Edge::settle_one(Pending& pending, const AgentEnd& end, Step& step) {
            step);
 }
 
-void Edge::settle_lost(const AgentEnd& end, Step& step) {
+void Edge::settle_lost(const AgentEnd& end, std::size_t unwritten, Step& step) {
   outbox_.clear();
+  const std::uint64_t taken = agent_bytes_ - std::min<std::uint64_t>(agent_bytes_, unwritten);
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
-    if (pending->sent_at != Pending::waits_in_outbox) continue;
+    // Not one byte of it was taken. (One that was being cancelled is told that it is.)
+    if (pending->state == PendingState::sent && !pending->was_taken && pending->sent_at >= taken)
+      pending->state = PendingState::held;
     pending->sent_at = 0;
-    pending->state = PendingState::held;  // it never left
   }
   while (Pending* pending = from_client_.oldest()) {
     INVARIANT(pending->state !=

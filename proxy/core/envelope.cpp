@@ -50,6 +50,7 @@ Slot params_slot(std::string_view name) noexcept {
 Slot result_slot(std::string_view name) noexcept {
   if (name == "sessionId") return Slot::result_session_id;
   if (name == "messageId") return Slot::result_message_id;
+  if (name == "stopReason") return Slot::result_stop_reason;
   if (name == "modes") return Slot::result_modes;
   if (name == "configOptions") return Slot::result_config_options;
   if (name == "capabilities" || name == "agentCapabilities") return Slot::result_capabilities;

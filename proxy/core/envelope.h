@@ -46,6 +46,7 @@ enum class Slot : std::uint8_t {
   update_content,
   result_session_id,
   result_message_id,
+  result_stop_reason,
   result_protocol_version,
   result_info,  // v1: agentInfo
   result_info_name,

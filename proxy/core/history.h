@@ -54,6 +54,16 @@ class SessionHistory {
   }
   void read_content(std::string_view token, const Fingerprint& id, std::string_view raw, bool is_chunk,
                     ContentReader& reader, Fingerprinter& prints);
+  // v1, where chunks that follow each other are one message: its beginning (with its id, raw, or none), and
+  // its end.
+  bool goes_on(std::string_view id) const noexcept { return message_open_ && message_id_ == id; }
+  void begin_message(std::string_view id) {
+    message_open_ = true;
+    message_id_ = id;
+    ++ordinal_;
+  }
+  void end_message() noexcept { message_open_ = false; }
+  std::size_t ordinal() const noexcept { return ordinal_; }
   // Ends it; what it showed, if one was being read.
   std::optional<Replay> end_replay();
   // Its messages are known from now on.
@@ -77,6 +87,9 @@ class SessionHistory {
   std::vector<SeenMessage> seen_;
   std::unique_ptr<Open> open_;
   std::unique_ptr<Replay> replay_;
+  bool message_open_ = false;  // v1, of the replay
+  std::size_t ordinal_ = 0;
+  std::string message_id_;
 };
 
 }  // namespace acp
