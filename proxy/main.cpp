@@ -2,10 +2,12 @@
 //
 // Everything that is decided is decided in proxy/core; this file only joins it with the system.
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <pwd.h>
 #include <string>
 #include <string_view>
 #include <sys/random.h>
@@ -17,6 +19,7 @@
 #include "proxy/shell/launcher.h"
 #include "proxy/shell/loop.h"
 #include "proxy/shell/options.h"
+#include "proxy/tools/ledger.h"
 #include "proxy/tools/rules.h"
 
 namespace {
@@ -82,12 +85,47 @@ int become(const std::vector<std::string>& command, const std::vector<std::strin
   return exit_unavailable;
 }
 
+// Where the environment names no home, the system's record of users does.
+void find_ledger(acp::shell::Options& options) {
+  if (!options.core.ledger || !options.ledger_path.empty()) return;
+  const passwd* const user = ::getpwuid(::getuid());
+  if (user != nullptr && user->pw_dir != nullptr && user->pw_dir[0] == '/') {
+    options.ledger_path = acp::shell::ledger_path_in(user->pw_dir);
+    return;
+  }
+  options.core.ledger = false;
+  options.warnings.emplace_back(
+      "--ledger: no home directory is known, so keys are remembered in memory only; name a file");
+}
+
+int show_ledger(acp::shell::Options& options) {
+  find_ledger(options);
+  if (!options.core.ledger) {
+    print(stderr, "keyhop ledger: no home directory is known; name a file, as in keyhop ledger PATH\n");
+    return acp::shell::exit_usage;
+  }
+  acp::tools::LedgerRequest request;
+  request.path = options.ledger_path;
+  request.forget = options.forget;
+  request.json = options.json;
+  request.colour = wants_colour(STDOUT_FILENO);
+  request.unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                        std::chrono::system_clock::now().time_since_epoch())
+                        .count();
+  return acp::tools::run_ledger(request, stdout);
+}
+
 int relay(acp::shell::Options& options) {
   if (!make_unique(options.core)) {
     print(stderr, "keyhop: the system gives no random bytes\n");
     return exit_internal;
   }
+  find_ledger(options);
   acp::shell::ShellSettings settings;
+  if (options.core.ledger) {
+    settings.ledger.emplace();
+    settings.ledger->path = options.ledger_path;
+  }
   settings.command = options.agent;
   settings.environment = acp::shell::agent_environment(environ);
   settings.log = {options.log_level, options.log_format, options.log_file, wants_colour(STDERR_FILENO)};
@@ -111,6 +149,7 @@ int main(int argc, char** argv) {
   switch (options.command) {
     case acp::shell::Command::rules:
       return acp::tools::run_rules(options.methods, options.json, stdout, wants_colour(STDOUT_FILENO));
+    case acp::shell::Command::ledger: return show_ledger(options);
     case acp::shell::Command::relay:
       if (on_terminal) return become(options.agent, acp::shell::agent_environment(environ));
       return relay(options);

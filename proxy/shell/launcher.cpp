@@ -1,6 +1,7 @@
 #include "proxy/shell/launcher.h"
 
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <signal.h>
 #include <string_view>
@@ -39,13 +40,15 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }
 
 // Forks; the child runs the watchdog and never returns. Signals stay blocked over the fork, so that no
-// handler of keyhop's runs in the child.
+// handler of keyhop's runs in the child. The ledger's thread may be anywhere: fork(3) gives the child a sound
+// malloc, and of all other locks the watchdog takes none. libuv's atfork handler makes pipes anew that the
+// watchdog closes with all the rest.
 int fork_watchdog(const WatchdogPlan& plan, Watchdog& watchdog) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = fork_plainly();
+  const pid_t pid = ::fork();
   const int error = errno;
   if (pid == 0) run_watchdog(plan);
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
@@ -67,6 +70,8 @@ int launch(const Launch& order, Watchdog& watchdog, AgentEnds& ends) {
   if (const int error = make_pipe(false, ends.errors, errors); error != 0) return error;
   if (const int error = make_control(watchdog.control, control); error != 0) return error;
 
+  if (const int error = send_held(watchdog, order.held); error != 0) return error;
+
   const std::vector<char*> arguments = pointers(order.command);
   const std::vector<char*> environment = pointers(order.environment);
   WatchdogPlan plan;
@@ -83,6 +88,7 @@ int launch(const Launch& order, Watchdog& watchdog, AgentEnds& ends) {
 int launch_adopting(const Adoption& order, Watchdog& watchdog) {
   Descriptor control;
   if (const int error = make_control(watchdog.control, control); error != 0) return error;
+  if (const int error = send_held(watchdog, order.held); error != 0) return error;
   WatchdogPlan plan;
   plan.control = control.number();
   ProcessTree tree({.agent = order.agent,
@@ -96,6 +102,28 @@ int launch_adopting(const Adoption& order, Watchdog& watchdog) {
   plan.adopted_tree = &tree;
   plan.orphan_grace = order.orphan_grace;
   return fork_watchdog(plan, watchdog);
+}
+
+int send_held(const Watchdog& watchdog, int descriptor) noexcept {
+  if (descriptor < 0) return 0;
+  WatchdogOrder order;
+  order.kind = WatchdogOrder::Kind::hold;
+  iovec bytes{&order, sizeof order};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof descriptor)] = {};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  while (::sendmsg(watchdog.control.number(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
 }
 
 std::vector<std::string> agent_environment(const char* const* environment) {

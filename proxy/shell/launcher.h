@@ -2,9 +2,9 @@
 //
 // Invariant: the agent leads its own POSIX session, is the watchdog's child and is known to keyhop before it
 // executes. The watchdog has a session of its own, no stdio and no descriptor of keyhop's but its control
-// socket; it adopts every orphan of the agent's (it is a subreaper) and ends the epoch when told, or when the
-// control socket closes because keyhop died. Lifetime: a launched watchdog lives until it
-// reported `ended`; keyhop reaps it.
+// socket (and, sent over that, the ledger's locks); it adopts every orphan of the agent's (it is a subreaper)
+// and ends the epoch when told, or when the control socket closes because keyhop died. Lifetime: a launched
+// watchdog lives until it reported `ended`; keyhop reaps it.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,11 @@ struct WatchdogReport {
   std::uint64_t started = 0;  // forked: the agent's start time, in ticks since boot
 };
 
-// Keyhop to watchdog: end everything; KILL after that time. The nearest of several orders holds.
+// Keyhop to watchdog. end: end everything, KILL after that time; the nearest of several holds. hold: comes
+// with a descriptor that is to stay open until the epoch has ended.
 struct WatchdogOrder {
+  enum class Kind : std::int32_t { end, hold };
+  Kind kind = Kind::end;
   std::int64_t grace_ns = 0;
 };
 
@@ -45,6 +48,7 @@ struct Launch {
   std::vector<std::string> command;  // not empty; found as execvp(3) does, no shell
   std::vector<std::string> environment;
   Duration orphan_grace{};  // TERM to KILL where keyhop died without having ordered an end
+  int held = -1;            // held by the watchdog until the epoch has ended, before the agent executes
 };
 
 // keyhop's ends of the agent's stdio: non-blocking. The agent's own ends block.
@@ -66,14 +70,19 @@ struct Adoption {
   pid_t killed_watchdog = 0;
   std::uint64_t agent_started = 0;
   Duration orphan_grace{};
+  int held = -1;  // as for a launch
 };
 int launch_adopting(const Adoption& order, Watchdog& watchdog);
+
+// Lets a watchdog hold that descriptor's open file, too. From the moment this returns it is open for as long
+// as the watchdog lives, also if keyhop is killed at once. 0 or an errno value.
+int send_held(const Watchdog& watchdog, int descriptor) noexcept;
 
 // The environment as the agent gets it: without keyhop's own variables.
 std::vector<std::string> agent_environment(const char* const* environment);
 
 // fork(2) without the atfork handlers: libuv's closes descriptors by numbers that mean something else in a
-// watchdog. For single-threaded processes.
+// watchdog. For single-threaded processes: another thread's locks (malloc's, too) would stay locked.
 pid_t fork_plainly() noexcept;
 
 // In a child between fork and exec: default dispositions and an empty mask, whatever keyhop ignored or

@@ -18,8 +18,10 @@ constexpr int exit_internal = 70;  // EX_SOFTWARE of sysexits
 
 Instant now() { return Instant(Duration(static_cast<std::int64_t>(uv_hrtime()))); }
 
-bool holds_bytes(const Event& event) {
-  return std::holds_alternative<BytesRead>(event) || std::holds_alternative<StderrRead>(event);
+// What it points to is valid only while it is told.
+bool points_elsewhere(const Event& event) {
+  return std::holds_alternative<BytesRead>(event) || std::holds_alternative<StderrRead>(event) ||
+         std::holds_alternative<LedgerOpened>(event) || std::holds_alternative<LedgerRead>(event);
 }
 
 }  // namespace
@@ -46,6 +48,7 @@ Shell::Shell(Core& core, ShellSettings settings) : core_(core), settings_(std::m
 
 Shell::~Shell() {
   if (!loop_open_) return;
+  ledger_.reset();
   processes_.clear();
   agent_links_.clear();
   client_.reset();
@@ -70,6 +73,7 @@ int Shell::run() {
   client_->writer().notice_disconnect(true);
   client_->reader().resume();  // unless the core's first actions say otherwise
   stepping_ = true;
+  start_ledger();
   core_.start(now(), actions_);
   carry_out();
   stepping_ = false;
@@ -97,12 +101,12 @@ void Shell::on_event(const Event& event) {
     }
     return;
   }
-  if (!holds_bytes(event)) {
+  if (!points_elsewhere(event)) {
     queue_.push_back(event);
     if (!stepping_) pump();
     return;
   }
-  // Bytes are valid during this call only, and are never read while a step is carried out.
+  // Nothing is read, and nothing of the ledger told, while a step is carried out.
   INVARIANT(!stepping_);
   step(event);
   pump();
@@ -165,8 +169,20 @@ struct Shell::CarryOut {
     shell.flush();
     if (AgentProcess* process = shell.find_process(order.epoch)) process->end(order.grace);
   }
-  void operator()(const CommitLedger&) const {}
-  void operator()(const ReadLedger&) const {}
+  void operator()(const CommitLedger& order) const {
+    if (shell.ledger_) {
+      shell.ledger_->commit(*order.batch);
+    } else {
+      shell.queue_.push_back(LedgerCommitted{order.batch->ticket, LedgerError::failed});
+    }
+  }
+  void operator()(const ReadLedger& order) const {
+    if (shell.ledger_) {
+      shell.ledger_->read(order.ticket, order.agent, order.session);
+    } else {
+      shell.queue_.push_back(LedgerRead{order.ticket, LedgerError::failed, nullptr});
+    }
+  }
   void operator()(const WriteStderr& order) const { shell.stderr_->pass(order.bytes); }
   void operator()(const Log& order) const {
     shell.stderr_->flush();
@@ -187,11 +203,36 @@ void Shell::flush() {
   stderr_->flush();
 }
 
+// Its opening goes on beside everything else, and is told when it is done.
+void Shell::start_ledger() {
+  if (!settings_.ledger) return;
+  LedgerThread::Callbacks callbacks;
+  callbacks.warning = [this](std::string_view text) { log_->write(LogLevel::warning, text); };
+  callbacks.opened = [this](LedgerError error, const Salt* salt, Descriptor owners) {
+    owners_ = std::move(owners);
+    // Before anything can be written in this run's name.
+    for (const auto& process : processes_) process->hold(owners_.number());
+    on_event(LedgerOpened{error, salt});
+  };
+  callbacks.committed = [this](std::uint64_t ticket, LedgerError error) {
+    on_event(LedgerCommitted{ticket, error});
+  };
+  callbacks.read = [this](std::uint64_t ticket, LedgerError error, const LedgerSession* session) {
+    on_event(LedgerRead{ticket, error, session});
+  };
+  ledger_ = std::make_unique<LedgerThread>(&loop_, std::move(callbacks));
+  if (ledger_->start(*settings_.ledger)) return;
+  ledger_.reset();
+  log_->write(LogLevel::warning, "the ledger cannot be used: the system gives no thread for it");
+  queue_.push_back(LedgerOpened{LedgerError::failed, nullptr});
+}
+
 void Shell::start_agent(const StartAgent& order) {
   Launch launch;
   launch.command = settings_.command;
   launch.environment = settings_.environment;
   launch.orphan_grace = settings_.orphan_grace;
+  launch.held = owners_.number();
   AgentProcess::Callbacks callbacks;
   callbacks.event = [this](const Event& event) { on_event(event); };
   callbacks.left_alone = [this](std::int64_t pid, std::string_view name) {
@@ -314,6 +355,7 @@ void Shell::exit(int status) {
   for (const auto& process : processes_) {
     if (!process->end_ordered()) process->end(settings_.orphan_grace);
   }
+  if (ledger_) ledger_->finish();
   armed_.reset();
   // Woken now and then only while something is still to be written.
   constexpr std::uint64_t check_ms = 100;
@@ -332,6 +374,7 @@ void Shell::check_patience() {
 bool Shell::finished() {
   if (!exit_status_) return false;
   if (!processes_.empty()) return false;
+  if (ledger_ && !ledger_->finished()) return false;
   if (give_up_flush_) return true;
   if (client_->writer().backlog() > 0) return false;
   return stderr_->backlog() == 0 || stderr_->ended() || now() - exiting_since_ >= stderr_flush_patience;

@@ -15,6 +15,7 @@
 #include "proxy/core/actions.h"
 #include "proxy/core/event.h"
 #include "proxy/shell/handle.h"
+#include "proxy/shell/ledger_thread.h"
 #include "proxy/shell/link.h"
 #include "proxy/shell/log.h"
 #include "proxy/shell/process.h"
@@ -41,7 +42,8 @@ struct ShellSettings {
   // TERM to KILL where keyhop is killed without having ordered an end.
   Duration orphan_grace = std::chrono::seconds(1);
   LogSettings log;
-  std::vector<std::string> warnings;  // said first
+  std::vector<std::string> warnings;     // said first
+  std::optional<LedgerSettings> ledger;  // none: the core orders nothing of it
 };
 
 // At the end: how long a peer that takes nothing is waited for.
@@ -76,6 +78,7 @@ class Shell {
   void on_signal(int number);
   void reap_children();
 
+  void start_ledger();
   void start_agent(const StartAgent& order);
   void on_started(const AgentStarted& started);
   void on_start_failed(const AgentStartFailed& failed);
@@ -103,6 +106,9 @@ class Shell {
   std::unique_ptr<Link> client_;
   std::vector<std::unique_ptr<AgentLink>> agent_links_;
   std::vector<std::unique_ptr<AgentProcess>> processes_;
+
+  Descriptor owners_;  // the ledger's locks of this run: every watchdog holds them
+  std::unique_ptr<LedgerThread> ledger_;
 
   Actions actions_;
   std::vector<Event> queue_;  // without byte views

@@ -159,10 +159,17 @@ Problem set_restore_timeout(std::string_view text, Options& options) {
   return set_duration(text, options.core.restore_timeout);
 }
 
-Problem set_ledger(std::string_view text, Options&) {
-  if (text == "off") return {};
-  return "the ledger on disk is not in this version; give off (keys are remembered in memory), or leave it "
-         "out";
+Problem set_ledger(std::string_view text, Options& options) {
+  if (text.empty()) return "give the path of a file, or off";
+  options.core.ledger = text != "off";
+  if (options.core.ledger) options.ledger_path = text;
+  return {};
+}
+
+Problem set_recover_prompts(std::string_view text, Options& options) {
+  if (text != "never" && text != "proven") return "give never or proven";
+  options.core.recover_prompts = text == "proven";
+  return {};
 }
 
 Problem set_log_level(std::string_view text, Options& options) {
@@ -213,6 +220,7 @@ constexpr std::array rows{
     OptionRow{"ledger", set_ledger},
     OptionRow{"restart-limit", set_restart_limit},
     OptionRow{"restore-timeout", set_restore_timeout},
+    OptionRow{"recover-prompts", set_recover_prompts},
     OptionRow{"log-level", set_log_level},
     OptionRow{"log-format", set_log_format},
     OptionRow{"log-file", set_log_file},

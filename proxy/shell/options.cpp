@@ -20,6 +20,7 @@ constexpr std::string_view help =
 
 Usage: keyhop [OPTIONS] -- AGENT [ARG...]      stand in front of an agent
        keyhop rules [--json] [METHOD...]       show what may be sent again
+       keyhop ledger [--json] [--forget SESSION] [PATH]    what is remembered
 
 Messages pass unchanged. A prompt that is sent again with the same
 idempotencyKey reaches the agent once, and every attempt gets the one answer.
@@ -27,9 +28,8 @@ idempotencyKey reaches the agent once, and every attempt gets the one answer.
 Options (default in brackets):
   --keys guard|forward       who looks after keys: keyhop itself, or an agent
                              that honours them [guard]
-  --rule METHOD=CLASS        retry class of a request, over the table's:
-                             idempotent, keyed, duplicating or not-retried;
-                             repeatable
+  --rule METHOD=CLASS        retry class of a request: idempotent, keyed,
+                             duplicating or not-retried; repeatable
   --drain SECONDS            how long open requests may still be answered after
                              the client closed [5]
   --kill-grace SECONDS       how long the agent may then take to end before it
@@ -41,12 +41,14 @@ Options (default in brackets):
   --restart-limit N/SECONDS  how often it is restarted in that time [5/60]
   --restore-timeout SECONDS  how long a restarted agent may take to initialize
                              or to restore a session [120]
-  --ledger off               where keys are remembered; off: in memory [off]
+  --recover-prompts never|proven  whether a prompt without a key is sent again
+                             if it is proven that the agent lost it [never]
+  --ledger PATH|off          where keys are remembered; off: in memory only
+                             [~/.local/state/keyhop/ledger.db]
   --log-level LEVEL          debug, info, warning, error or off [info]
   --log-format text|json     how log lines on stderr look [text]
   --log-file FILE            write log lines there too
-  --stderr-tail LINES        how much of a dead agent's stderr its errors
-                             quote, 0 to 100 [5]
+  --stderr-tail LINES        lines of a dead agent's stderr in its errors [5]
   --help, --version          print this, or the version
 
 Each option can be set in the environment: KEYHOP_LOG_LEVEL=debug for
@@ -57,9 +59,9 @@ Exit status: the agent's own; 0 after the client closed; 128+n after signal n;
 )";
 
 // Options of later versions: an error as flags, a warning as variables.
-constexpr std::array<std::string_view, 6> later_options{"proxy", "config",       "recover-prompts",
-                                                        "trace", "trace-bodies", "metrics"};
-constexpr std::array<std::string_view, 4> later_commands{"verify", "trace", "ledger", "serve"};
+constexpr std::array<std::string_view, 5> later_options{"proxy", "config", "trace", "trace-bodies",
+                                                        "metrics"};
+constexpr std::array<std::string_view, 3> later_commands{"verify", "trace", "serve"};
 
 constexpr std::string_view variable_prefix = "KEYHOP_";
 
@@ -101,6 +103,7 @@ struct Words {
   bool help = false;
   bool version = false;
   bool json = false;
+  std::vector<std::string> forget;
 };
 
 std::string unknown_word(std::string_view word) {
@@ -120,6 +123,11 @@ std::variant<Words, Stop> split_words(std::vector<std::string> arguments) {
   app.add_flag("--version", words.version);
   app.add_flag("--json", words.json);
   app.add_option("operands", words.operands);
+  app.add_option("--forget", words.forget)
+      ->type_size(1)
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   for (const auto& row : option_rows()) {
     app.add_option(fmt::format("--{}", row.name), words.values[row.name])
         ->type_size(1)
@@ -156,12 +164,6 @@ std::optional<Stop> set_from_variable(std::string_view value, const OptionRow& r
   while (!value.empty()) {
     const auto end = row.repeatable ? std::min(value.find(','), value.size()) : value.size();
     const auto problem = row.set(value.substr(0, end), options);
-    if (!problem.empty() && row.name == "ledger") {
-      // A person sets it once for every version of keyhop; like the variables of later options it is said,
-      // not refused.
-      options.warnings.push_back(fmt::format("{}: {}", variable_of(row.name), problem));
-      return std::nullopt;
-    }
     if (!problem.empty()) return usage(fmt::format("{}: {}", variable_of(row.name), problem));
     value.remove_prefix(std::min(end + 1, value.size()));
   }
@@ -205,13 +207,62 @@ std::optional<Stop> set_options(const Words& words, const Variables& variables, 
   return std::nullopt;
 }
 
-bool wants_table(const Words& words) { return !words.operands.empty() && words.operands.front() == "rules"; }
+bool wants(const Words& words, std::string_view command) {
+  return !words.operands.empty() && words.operands.front() == command;
+}
+
+// The variables that count for what is wanted: rules reads none, ledger only where it is.
+Variables variables_for(const Words& words, const char* const* environment) {
+  if (wants(words, "rules")) return {};
+  Variables variables = variables_of(environment);
+  if (wants(words, "ledger"))
+    std::erase_if(variables, [](const auto& variable) { return variable.first != variable_of("ledger"); });
+  return variables;
+}
+
+// The value of a variable that names a directory; empty if it is not set, or not from the root.
+std::string_view directory_in(const char* const* environment, std::string_view name) {
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry(*environment);
+    if (!entry.starts_with(name) || entry.substr(name.size(), 1) != "=") continue;
+    const std::string_view value = entry.substr(name.size() + 1);
+    return value.starts_with('/') ? value : std::string_view();
+  }
+  return {};
+}
+
+std::string default_ledger_path(const char* const* environment) {
+  const std::string_view state = directory_in(environment, "XDG_STATE_HOME");
+  if (!state.empty()) return fmt::format("{}/keyhop/ledger.db", state);
+  const std::string_view home = directory_in(environment, "HOME");
+  return home.empty() ? std::string() : ledger_path_in(home);
+}
+
+std::optional<Stop> set_ledger_command(const Words& words, const std::vector<std::string>* after,
+                                       Options& options) {
+  options.command = Command::ledger;
+  options.json = words.json;
+  std::vector<std::string> paths(words.operands.begin() + 1, words.operands.end());
+  if (after != nullptr) paths.insert(paths.end(), after->begin(), after->end());
+  if (paths.size() > 1) return usage("keyhop ledger takes one PATH");
+  if (words.forget.size() > 1) return usage("--forget is given twice");
+  if (!words.forget.empty()) options.forget = words.forget.front();
+  if (!paths.empty()) {
+    if (paths.front().empty()) return usage("keyhop ledger: the PATH is empty");
+    options.core.ledger = true;
+    options.ledger_path = paths.front();
+  }
+  if (!options.core.ledger) return usage("the ledger is off; name a file, as in keyhop ledger PATH");
+  return std::nullopt;
+}
 
 // Decides between the agent and a subcommand. `after`: the words after `--`, null without it.
 std::optional<Stop> set_command(const Words& words, const std::vector<std::string>* after, bool on_terminal,
                                 Options& options) {
   const auto& operands = words.operands;
-  if (wants_table(words)) {
+  if (wants(words, "ledger")) return set_ledger_command(words, after, options);
+  if (!words.forget.empty()) return usage("--forget belongs to keyhop ledger");
+  if (wants(words, "rules")) {
     options.command = Command::rules;
     options.methods.assign(operands.begin() + 1, operands.end());
     if (after != nullptr) options.methods.insert(options.methods.end(), after->begin(), after->end());
@@ -226,7 +277,7 @@ std::optional<Stop> set_command(const Words& words, const std::vector<std::strin
     return usage(
         fmt::format("unexpected \"{}\": put the agent after --, as in keyhop -- AGENT", printable(word)));
   }
-  if (words.json) return usage("--json belongs to keyhop rules");
+  if (words.json) return usage("--json belongs to keyhop rules and keyhop ledger");
   if (after == nullptr && on_terminal) return Stop{std::string(help), exit_usage};
   if (after == nullptr) {
     return usage(
@@ -235,6 +286,9 @@ std::optional<Stop> set_command(const Words& words, const std::vector<std::strin
   }
   if (after->empty() || after->front().empty()) return usage("no agent after --");
   options.agent = *after;
+  options.core.agent_command = fmt::format("{}", fmt::join(*after, " "));
+  // An agent that looks after its keys itself needs no memory of ours.
+  if (options.core.keys == KeyMode::forward) options.core.ledger = false;
   return std::nullopt;
 }
 
@@ -253,13 +307,20 @@ std::variant<Options, Stop> parse_options(int argc, const char* const* argv, con
   const auto& words = std::get<Words>(split);
 
   Options options;
-  const auto variables =
-      wants_table(words) ? Variables() : variables_of(environment);  // rules reads no variable
+  options.core.ledger = true;
+  const auto variables = variables_for(words, environment);
   if (auto stop = set_options(words, variables, options)) return std::move(*stop);
   const auto* const agent = separated ? &after : nullptr;
   if (auto stop = set_command(words, agent, on_terminal, options)) return std::move(*stop);
+  if (!options.core.ledger) options.ledger_path.clear();
+  if (options.core.ledger && options.ledger_path.empty())
+    options.ledger_path = default_ledger_path(environment);
   warn_of_ignored(variables, options.warnings);
   return options;
+}
+
+std::string ledger_path_in(std::string_view home) {
+  return fmt::format("{}/.local/state/keyhop/ledger.db", home);
 }
 
 bool is_option_variable(std::string_view name) {

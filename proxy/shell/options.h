@@ -21,7 +21,7 @@ inline constexpr std::string_view program_version = "0.1.0";
 
 inline constexpr int exit_usage = 64;  // EX_USAGE of sysexits
 
-enum class Command : std::uint8_t { relay, rules };
+enum class Command : std::uint8_t { relay, rules, ledger };
 enum class LogFormat : std::uint8_t { text, json };
 
 struct Options {
@@ -33,9 +33,15 @@ struct Options {
   std::optional<LogLevel> log_level = LogLevel::info;  // the least that is said; nullopt: nothing
   LogFormat log_format = LogFormat::text;
   std::optional<std::string> log_file;  // log lines go there too
+  // Where Settings::ledger says that there is one, and for Command::ledger. Empty: the environment names no
+  // home; see ledger_path_in().
+  std::string ledger_path;
 
   // rules
   std::vector<std::string> methods;
+  // ledger
+  std::optional<std::string> forget;  // a session's id
+  // both
   bool json = false;
 
   // One line each, about environment variables that were ignored; to be logged as warnings.
@@ -54,6 +60,9 @@ struct Stop {
 // counts as unset.
 std::variant<Options, Stop> parse_options(int argc, const char* const* argv, const char* const* environment,
                                           bool on_terminal);
+
+// Where the ledger is by default, for a user with this home directory who set no XDG_STATE_HOME.
+std::string ledger_path_in(std::string_view home);
 
 // Whether a variable is the twin of an option, of this version or a later one. Such variables are keyhop's
 // own and not passed on to the agent. `name` without "=value".

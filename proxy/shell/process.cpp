@@ -35,6 +35,7 @@ AgentProcess::AgentProcess(uv_loop_t* loop, ReadBuffer& buffer, Epoch epoch, Cal
 int AgentProcess::start(const Launch& order, Descriptor& input, Descriptor& output) {
   AgentEnds ends;
   orphan_grace_ = order.orphan_grace;
+  held_ = order.held;
   if (const int error = launch(order, watchdog_, ends); error != 0) {
     state_ = State::ended;
     return error;
@@ -67,6 +68,12 @@ void AgentProcess::end(Duration grace) {
   if (kill_at_ && *kill_at_ <= kill_at) return;
   kill_at_ = kill_at;
   send_order();
+}
+
+void AgentProcess::hold(int descriptor) {
+  held_ = descriptor;
+  // If the watchdog is gone its successor gets it.
+  if (!ended() && watchdog_.control.open()) send_held(watchdog_, held_);
 }
 
 void AgentProcess::send_order() {
@@ -157,7 +164,7 @@ void AgentProcess::on_watchdog_lost() {
   }
   on_started();
   callbacks_.warning("the watchdog of the agent was killed; another one takes over");
-  const Adoption order{agent_, watchdog_.pid, agent_started_, orphan_grace_};
+  const Adoption order{agent_, watchdog_.pid, agent_started_, orphan_grace_, held_};
   int error = launch_adopting(order, watchdog_);
   if (error == 0) {
     watchdogs_.push_back(watchdog_.pid);

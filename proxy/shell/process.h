@@ -34,6 +34,9 @@ class AgentProcess {
   int start(const Launch& order, Descriptor& input, Descriptor& output);
   // Ends everything of the epoch: TERM now, KILL after `grace`; a repeat can only shorten it.
   void end(Duration grace);
+  // Whoever guards the epoch holds that open file until the epoch has ended. The descriptor stays open as
+  // long as this object. A launch's is held from its start.
+  void hold(int descriptor);
   // Takes in what the watchdog reported up to now. Called before children are reaped, so that their pids are
   // known.
   void read_reports();
@@ -67,6 +70,7 @@ class AgentProcess {
   Handle<uv_poll_t> control_poll_;
   std::vector<pid_t> watchdogs_;  // not reaped yet
   Duration orphan_grace_{};
+  int held_ = -1;
   pid_t agent_ = 0;
   std::uint64_t agent_started_ = 0;
   std::optional<Instant> kill_at_;  // set: the end was ordered

@@ -118,6 +118,7 @@ class WatchdogProcess {
   void look();
   void wait();
   void read_gate();
+  ssize_t receive(WatchdogOrder& order);
   void read_control();
   void order_end(Duration grace);
   void reap();
@@ -239,11 +240,23 @@ void WatchdogProcess::read_gate() {
   }
 }
 
+// With what is to be held: nothing more is done with it, so its locks last as long as this process.
+ssize_t WatchdogProcess::receive(WatchdogOrder& order) {
+  iovec bytes{&order, sizeof order};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  return ::recvmsg(control_.number(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+}
+
 void WatchdogProcess::read_control() {
   WatchdogOrder order;
-  const ssize_t size = ::recv(control_.number(), &order, sizeof order, MSG_DONTWAIT);
+  const ssize_t size = receive(order);
   if (size == static_cast<ssize_t>(sizeof order)) {
-    order_end(Duration(order.grace_ns));
+    if (order.kind == WatchdogOrder::Kind::end) order_end(Duration(order.grace_ns));
   } else if (size >= 0 || (errno != EAGAIN && errno != EINTR)) {
     // keyhop is gone. An order that stands keeps its time.
     control_.reset();

@@ -2,8 +2,9 @@
 //
 // Invariant: it only waits (no timers while nothing is being ended; an adopting one looks around), reads no
 // agent output, and exits as soon as nothing of its epoch lives and either keyhop ordered the end or the
-// agent could not be started. It does not end because of a signal (KILL excepted). Lifetime: run_watchdog()
-// is called in a fresh child of a single-threaded keyhop with all signals blocked.
+// agent could not be started. What it was sent to hold it closes by its exit alone. It does not end because
+// of a signal (KILL excepted). Lifetime: run_watchdog() is called in a fresh child of fork(3) with all
+// signals blocked; it takes no lock but malloc's, since keyhop's other thread may have held any.
 #pragma once
 
 #include <cstdint>

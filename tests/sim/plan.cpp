@@ -23,6 +23,7 @@ Plan::Plan(Prng& random) {
   steps = 20 + random.below(100);
   backlog_scale = has(Kind::slow_readers) ? 2048 : 1;
   settings.restarts = false;  // one epoch; what follows a death is the other worlds' business
+  settings.restarts = false;  // one epoch: lives_world.h has the others
   if (has(Kind::forward_keys)) settings.keys = KeyMode::forward;
   if (has(Kind::oversize) || has(Kind::unreadable)) settings.frame_bytes_max = limits::frame_bytes_min;
   if (has(Kind::silence)) settings.silence_timeout = std::chrono::milliseconds(50 + random.below(400));

@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/sim/every_byte.h"
+#include "tests/sim/lives_world.h"
 #include "tests/sim/messages.h"
 #include "tests/sim/world.h"
 
@@ -25,11 +27,17 @@ constexpr std::string_view help =
     "  --seed S                      replay one history, told line by line\n"
     "  --count N [--from S] [--jobs J]   N histories from seed S (1), on J threads (all)\n"
     "  --seeds FILE                  run these first, one a line, # begins a comment\n"
+    "  --world relay|lives|both      one agent process, many of them, or both for each seed (both)\n"
+    "  --every-byte                  recorded dialogues, the agent killed at each byte\n"
+    "  --record                      write the agent's half of those anew\n"
     "  --messages N                  N generated messages across a relay, both ways\n"
     "  --json                        the closing line as JSON\n"
     "Exit status: 0 all held, 1 an invariant broke, 64 usage.\n";
 
+enum class Worlds : std::uint8_t { relay, lives, both };
+
 struct Options {
+  Worlds worlds = Worlds::both;
   std::uint64_t seed = 0;
   bool replay = false;
   std::uint64_t count = 0;
@@ -39,11 +47,18 @@ struct Options {
   std::string seeds_file;
   bool json = false;
   bool help = false;
+  bool every_byte = false;
+  bool record = false;
 };
 
 bool read_number(std::string_view text, std::uint64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc{} && end == text.data() + text.size();
+}
+
+bool read_worlds(std::string_view word, Worlds& worlds) {
+  worlds = word == "relay" ? Worlds::relay : word == "lives" ? Worlds::lives : Worlds::both;
+  return word == "relay" || word == "lives" || word == "both";
 }
 
 // False: the complaint has been printed.
@@ -53,6 +68,10 @@ bool read_options(int count, char** words, Options& options) {
     std::uint64_t jobs = 0;
     if (word == "--json") {
       options.json = true;
+      continue;
+    }
+    if (word == "--every-byte" || word == "--record") {
+      (word == "--record" ? options.record : options.every_byte) = true;
       continue;
     }
     if (word == "--help") {
@@ -72,6 +91,8 @@ bool read_options(int count, char** words, Options& options) {
     } else if (word == "--jobs") {
       right = read_number(value, jobs) && jobs > 0;
       options.jobs = static_cast<unsigned>(jobs);
+    } else if (word == "--world") {
+      right = read_worlds(value, options.worlds);
     } else if (word == "--seeds") {
       options.seeds_file = value;
     } else {
@@ -79,21 +100,29 @@ bool read_options(int count, char** words, Options& options) {
       return false;
     }
     if (!right) {
-      fmt::print(stderr, "keyhop-sim: {} wants a number, not \"{}\"\n", word, value);
+      fmt::print(stderr, "keyhop-sim: {} does not take \"{}\"\n", word, value);
       return false;
     }
   }
   return true;
 }
 
-int replay(std::uint64_t seed) {
+template <class World>
+int replay(std::string_view name, std::uint64_t seed) {
   const Outcome told = World(seed, stdout).run();
   const Outcome again = World(seed, nullptr).run();
-  fmt::print("seed {}: {} events, {} messages, trace {:016x}\n", seed, told.events, told.messages,
+  fmt::print("{} seed {}: {} events, {} messages, trace {:016x}\n", name, seed, told.events, told.messages,
              told.trace_hash);
   if (told.trace_hash != again.trace_hash) fmt::print("one seed gave two histories\n");
   if (!told.failure.empty()) fmt::print("FAILED {}\n", told.failure);
   return told.failure.empty() && told.trace_hash == again.trace_hash ? 0 : 1;
+}
+
+int replay(const Options& options) {
+  int status = 0;
+  if (options.worlds != Worlds::lives) status |= replay<World>("relay", options.seed);
+  if (options.worlds != Worlds::relay) status |= replay<LivesWorld>("lives", options.seed);
+  return status;
 }
 
 // Runs many histories; a failing one is named with the command that replays it.
@@ -140,6 +169,12 @@ class Campaign {
   }
 
   void run_one(std::uint64_t seed, bool twice) {
+    if (options_.worlds != Worlds::lives) run_in<World>("relay", seed, twice);
+    if (options_.worlds != Worlds::relay) run_in<LivesWorld>("lives", seed, twice);
+  }
+
+  template <class World>
+  void run_in(std::string_view name, std::uint64_t seed, bool twice) {
     const Outcome outcome = World(seed, nullptr).run();
     std::string failure = outcome.failure;
     if (twice && failure.empty() && World(seed, nullptr).run().trace_hash != outcome.trace_hash)
@@ -150,7 +185,8 @@ class Campaign {
     if (failure.empty()) return;
     ++failed_;
     const std::lock_guard lock(mutex_);
-    fmt::print(stderr, "seed {} FAILED {}\n  replay: keyhop-sim --seed {}\n", seed, failure, seed);
+    fmt::print(stderr, "seed {} FAILED {}\n  replay: keyhop-sim --world {} --seed {}\n", seed, failure, name,
+               seed);
   }
 
   double seconds() const {
@@ -163,7 +199,7 @@ class Campaign {
     const auto now = static_cast<std::uint64_t>(seconds());
     if (now == told_second_) return;
     told_second_ = now;
-    fmt::print(stderr, "  {} of {} histories, {:.0f}/s\n", nth, options_.count,
+    fmt::print(stderr, "  {} of {} seeds, {:.0f} histories/s\n", nth, options_.count,
                static_cast<double>(done_.load()) / seconds());
   }
 
@@ -203,6 +239,17 @@ int run_messages(const Options& options) {
   return 1;
 }
 
+int run_every_byte(const Options& options) {
+  const ByteReport report = kill_at_every_byte(KEYHOP_DIALOGUES, options.jobs);
+  fmt::print(
+      "{} dialogues, killed after each of {} bytes written and {} bytes taken: {} duplicate effects, "
+      "{} answers lost or doubled, {} requests hung\n",
+      report.dialogues, report.output_bytes, report.input_bytes, report.duplicates,
+      report.wrong_answers + report.hung, report.hung);
+  if (!report.failure.empty()) fmt::print(stderr, "FAILED {}\n", report.failure);
+  return report.failure.empty() ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace acp::sim
 
@@ -210,12 +257,14 @@ int main(int count, char** words) {
   using namespace acp::sim;
   Options options;
   if (!read_options(count, words, options)) return usage_error;
+  if (options.record) return record_dialogues(KEYHOP_DIALOGUES) ? 0 : 1;
+  if (options.every_byte) return run_every_byte(options);
   if (options.help ||
       (!options.replay && options.count == 0 && options.messages == 0 && options.seeds_file.empty())) {
     fmt::print("{}", help);
     return options.help ? 0 : usage_error;
   }
-  if (options.replay) return replay(options.seed);
+  if (options.replay) return replay(options);
   if (options.messages != 0) return run_messages(options);
   return Campaign(options).run();
 }

@@ -98,7 +98,14 @@ TEST_CASE("every option by flag, by flag=value and by variable") {
       {"log-level", "off", [](const Options& options) { return !options.log_level; }},
       {"log-format", "json", [](const Options& options) { return options.log_format == LogFormat::json; }},
       {"log-file", "/tmp/a b", [](const Options& options) { return options.log_file == "/tmp/a b"; }},
-      {"ledger", "off", [](const Options& options) { return options.agent == Words{"agent"}; }},
+      {"ledger", "off",
+       [](const Options& options) { return !options.core.ledger && options.ledger_path.empty(); }},
+      {"ledger", "/tmp/a b.db",
+       [](const Options& options) { return options.core.ledger && options.ledger_path == "/tmp/a b.db"; }},
+      {"ledger", "relative",
+       [](const Options& options) { return options.core.ledger && options.ledger_path == "relative"; }},
+      {"recover-prompts", "proven", [](const Options& options) { return options.core.recover_prompts; }},
+      {"recover-prompts", "never", [](const Options& options) { return !options.core.recover_prompts; }},
       {"restart", "never", [](const Options& options) { return !options.core.restarts; }},
       {"restart", "on-loss", [](const Options& options) { return options.core.restarts; }},
       {"restart-limit", "3/1.5",
@@ -221,22 +228,67 @@ TEST_CASE("the value of a variable is never echoed") {
   CHECK_FALSE(mentions(stopped({"--", "agent"}, {name + "=hunter2"}).text, "hunter2"));
   const auto options =
       accepted({"--", "agent"}, {"KEYHOP_TOKEN=hunter2", "KEYHOP_TRACE=hunter2", "KEYHOP_LEDGER=hunter2"});
-  REQUIRE(options.warnings.size() == 3);
+  REQUIRE(options.warnings.size() == 2);
   for (const auto& warning : options.warnings) CHECK_FALSE(mentions(warning, "hunter2"));
 }
 
-TEST_CASE("a ledger on disk: refused as a flag, said as a variable") {
-  const auto stop = stopped({"--ledger", "/tmp/ledger.db", "--", "agent"});
-  CHECK(stop.exit_status == 64);
-  CHECK(mentions(stop.text, "--ledger"));
-  const auto options = accepted({"--", "agent"}, {"KEYHOP_LEDGER=/tmp/ledger.db"});
-  REQUIRE(options.warnings.size() == 1);
-  CHECK(mentions(options.warnings[0], "KEYHOP_LEDGER"));
+TEST_CASE("where the ledger is") {
+  const auto [arguments, environment, path] = GENERATE(table<Words, Words, std::string>({
+      {{}, {"HOME=/home/a"}, "/home/a/.local/state/keyhop/ledger.db"},
+      {{}, {"HOME=/home/a", "XDG_STATE_HOME=/state"}, "/state/keyhop/ledger.db"},
+      {{}, {"HOME=/home/a", "XDG_STATE_HOME="}, "/home/a/.local/state/keyhop/ledger.db"},
+      {{}, {"HOME=/home/a", "XDG_STATE_HOME=state"}, "/home/a/.local/state/keyhop/ledger.db"},
+      {{}, {"HOME_=/x", "XDG_STATE_HOMES=/x", "HOME=/home/a"}, "/home/a/.local/state/keyhop/ledger.db"},
+      {{}, {"HOME=home"}, ""},  // the system's record of users tells
+      {{}, {}, ""},
+      {{"--ledger", "l.db"}, {"HOME=/home/a", "KEYHOP_LEDGER=off"}, "l.db"},
+      {{}, {"HOME=/home/a", "KEYHOP_LEDGER=/l.db"}, "/l.db"},
+      {{}, {"HOME=/home/a", "KEYHOP_LEDGER="}, "/home/a/.local/state/keyhop/ledger.db"},
+      {{"--keys", "guard"}, {"HOME=/home/a"}, "/home/a/.local/state/keyhop/ledger.db"},
+  }));
+  CAPTURE(arguments, environment);
+  Words all = arguments;
+  all.insert(all.end(), {"--", "agent", "-x", "a b"});
+  const auto options = accepted(all, environment);
+  CHECK(options.core.ledger);
+  CHECK(options.ledger_path == path);
+  CHECK(options.core.agent_command == "agent -x a b");
+  CHECK(options.warnings.empty());
+}
+
+TEST_CASE("no ledger is opened for an agent that looks after its keys itself, or where it is off") {
+  const auto arguments = GENERATE(Words{"--keys", "forward"}, Words{"--keys", "forward", "--ledger", "/l.db"},
+                                  Words{"--ledger", "off"});
+  Words all = arguments;
+  all.insert(all.end(), {"--", "agent"});
+  const auto options = accepted(all, {"HOME=/home/a", "KEYHOP_LEDGER=/m.db"});
+  CHECK_FALSE(options.core.ledger);
+  CHECK(options.ledger_path.empty());
+}
+
+TEST_CASE("keyhop ledger is the subcommand, keyhop -- ledger an agent") {
+  const Words environment{"HOME=/home/a", "KEYHOP_DRAIN=nonsense", "KEYHOP_NOTHING=x"};
+  auto options = accepted({"ledger"}, environment);
+  CHECK(options.command == Command::ledger);
+  CHECK(options.ledger_path == "/home/a/.local/state/keyhop/ledger.db");
+  CHECK_FALSE(options.json);
+  CHECK_FALSE(options.forget);
+  CHECK(options.warnings.empty());
+  options = accepted({"ledger", "--json", "--forget", "s 1", "a.db"}, environment);
+  CHECK(options.json);
+  CHECK(options.forget == "s 1");
+  CHECK(options.ledger_path == "a.db");
+  CHECK(accepted({"--forget=-x", "ledger", "--", "-a.db"}).forget == "-x");
+  CHECK(accepted({"ledger", "--", "-a.db"}).ledger_path == "-a.db");
+  CHECK(accepted({"ledger"}, {"KEYHOP_LEDGER=b.db"}).ledger_path == "b.db");
+  CHECK(accepted({"--ledger", "c.db", "ledger"}, {"KEYHOP_LEDGER=b.db"}).ledger_path == "c.db");
+  CHECK(accepted({"ledger", "d.db"}, {"KEYHOP_LEDGER=off"}).ledger_path == "d.db");
+  CHECK(accepted({"--", "ledger"}).command == Command::relay);
+  CHECK(accepted({"rules", "ledger"}).command == Command::rules);
 }
 
 TEST_CASE("options of later versions: flags are refused, variables ignored with a warning") {
-  const auto name =
-      GENERATE(as<std::string>(), "proxy", "config", "recover-prompts", "trace", "trace-bodies", "metrics");
+  const auto name = GENERATE(as<std::string>(), "proxy", "config", "trace", "trace-bodies", "metrics");
   CAPTURE(name);
   const auto stop = stopped({"--" + name, "x", "--", "agent"});
   CHECK(stop.exit_status == 64);
@@ -281,7 +333,16 @@ TEST_CASE("wrong use is refused with 64 and says what to do") {
       {Words{"--json", "--", "agent"}, "--json"},
       {Words{"verify", "--", "agent"}, "verify"},
       {Words{"trace", "FILE"}, "trace"},
-      {Words{"ledger"}, "ledger"},
+      {Words{"ledger", "a", "b"}, "PATH"},
+      {Words{"ledger", "a", "--", "b"}, "PATH"},
+      {Words{"ledger", ""}, "PATH"},
+      {Words{"--ledger", "off", "ledger"}, "PATH"},
+      {Words{"ledger", "--forget"}, "--forget"},
+      {Words{"ledger", "--forget", "a", "--forget", "b"}, "--forget"},
+      {Words{"--forget", "a", "--", "agent"}, "--forget"},
+      {Words{"rules", "--forget", "a"}, "--forget"},
+      {Words{"--ledger", "", "--", "agent"}, "--ledger"},
+      {Words{"--recover-prompts", "always", "--", "agent"}, "--recover-prompts"},
       {Words{"serve"}, "serve"},
       {Words{"--drain", "x", "rules"}, "--drain"},
   }));
