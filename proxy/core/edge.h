@@ -92,8 +92,8 @@ class Edge {
   void close_agent(bool another_follows) noexcept {
     reach_ = another_follows ? AgentReach::lost : AgentReach::ending;
   }
-  // It has ended, and none follows now: every open request of the client's is settled, every open request of the
-  // agent's is cancelled. `unwritten`: as in lose_epoch().
+  // It has ended, and none follows now: every open request of the client's is settled, every open request of
+  // the agent's is cancelled. `unwritten`: as in lose_epoch().
   void settle_lost(const AgentEnd& end, std::size_t unwritten, Step& step);
 
   // ---- a restart (edge_restore.cpp) ----
