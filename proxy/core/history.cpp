@@ -81,6 +81,10 @@ void SessionHistory::read_content(std::string_view token, const Fingerprint& id,
     message = messages.rbegin();
   }
   if (raw.empty()) return;
+  if (is_chunk && !is_new && (open_ == nullptr || open_->id != id)) {
+    message->content = {};  // its beginning is let go: no longer known what it says
+    return;
+  }
   Content& content = open(id, is_chunk, prints);
   reader.add(raw, prints, content);
   message->content = content.print();
@@ -93,7 +97,10 @@ std::optional<Replay> SessionHistory::end_replay() {
 }
 
 void SessionHistory::learn(const Replay& replay) {
-  for (const ReplayedMessage& message : replay.messages) see(message.id, &message.content, false);
+  for (const ReplayedMessage& message : replay.messages) {
+    const bool tells = message.content != Fingerprint{};
+    see(message.id, tells ? &message.content : nullptr, false);
+  }
 }
 
 void SessionHistory::reset() {

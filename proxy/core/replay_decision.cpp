@@ -23,23 +23,26 @@ struct Before {
 
 Before before(const BaseLine& base, const Places& places, std::uint64_t sent_at) {
   bool any = false;
+  bool recognized = base.seen.empty();
   std::optional<std::size_t> last;
   for (const SeenMessage& seen : base.seen) {
+    const auto found = places.find(seen.id);
+    recognized = recognized || found != places.end();
     if (seen.seen_at >= sent_at) continue;
     any = true;
-    const auto found = places.find(seen.id);
     if (found != places.end() && (!last || found->second > *last)) last = found->second;
   }
   // A replay is in order: one message that is known again is enough.
   if (last) return {true, *last + 1};
-  return {base.is_complete && !any, 0};
+  // If nothing that is known came, the rest may still come, or all ids are new.
+  return {base.is_complete && !any && recognized, 0};
 }
 
 // A known message that the replay lacks could be there under another id.
 bool may_be_renamed(const BaseLine& base, const Places& places, std::uint64_t sent_at,
                     const Fingerprint& content) {
   return std::any_of(base.seen.begin(), base.seen.end(), [&](const SeenMessage& seen) {
-    return seen.seen_at < sent_at && !places.contains(seen.id) &&
+    return (seen.is_given || seen.seen_at < sent_at) && !places.contains(seen.id) &&
            (!seen.is_content_known || seen.content == content);
   });
 }
@@ -48,6 +51,22 @@ bool is_old_or_given(const BaseLine& base, const Fingerprint& id, std::uint64_t 
   return std::any_of(base.seen.begin(), base.seen.end(), [&](const SeenMessage& seen) {
     return seen.id == id && (seen.is_given || seen.seen_at < sent_at);
   });
+}
+
+// Of prompts that say the same fewer messages were found than there are prompts. Agents take them in order,
+// so the first ones have them; unless one of these may be the missing one.
+bool is_doubtful(std::span<const LostPrompt> prompts, const std::vector<Before>& befores, std::size_t which) {
+  bool unproven = false;
+  bool skippable = false;
+  bool missing = false;
+  for (std::size_t p = 0; p < prompts.size(); ++p) {
+    if (prompts[p].content != prompts[which].content) continue;
+    const bool found = prompts[p].fate == PromptFate::inserted;
+    unproven = unproven || !befores[p].proves;
+    skippable = skippable || (found && p <= which && prompts[p].may_be_skipped);
+    missing = missing || !found;
+  }
+  return (unproven && prompts[which].fate == PromptFate::inserted) || (skippable && missing);
 }
 
 }  // namespace
@@ -71,9 +90,13 @@ void decide_prompts(const BaseLine& base, const Replay& replay, std::span<LostPr
       break;
     }
   }
+  std::vector<bool> doubtful(prompts.size());
+  for (std::size_t p = 0; p < prompts.size(); ++p) doubtful[p] = is_doubtful(prompts, befores, p);
   for (std::size_t p = 0; p < prompts.size(); ++p) {
     LostPrompt& prompt = prompts[p];
-    if (prompt.fate == PromptFate::inserted || !befores[p].proves || prompt.is_command) continue;
+    if (doubtful[p]) prompt.fate = PromptFate::unknown;
+    if (doubtful[p] || prompt.fate == PromptFate::inserted || !befores[p].proves || prompt.is_command)
+      continue;
     bool unexplained = false;
     for (std::size_t i = befores[p].floor; i < replay.messages.size(); ++i) {
       unexplained =
@@ -92,11 +115,14 @@ MessageFate decide_message(const BaseLine& base, const Replay& replay, std::span
   if (!replay.proves() || !recognized) return MessageFate::unknown;
   for (std::size_t i = 0; i < replay.messages.size(); ++i) {
     const ReplayedMessage& message = replay.messages[i];
-    const bool explained = std::any_of(base.seen.begin(), base.seen.end(),
-                                       [&](const SeenMessage& seen) { return seen.id == message.id; }) ||
-                           std::any_of(prompts.begin(), prompts.end(), [&](const LostPrompt& prompt) {
-                             return prompt.fate == PromptFate::inserted && prompt.message == i;
-                           });
+    // One that was only seen could be the remembered one under an id that the agent gave it when it stored
+    // it.
+    const bool explained =
+        std::any_of(base.seen.begin(), base.seen.end(),
+                    [&](const SeenMessage& seen) { return seen.is_given && seen.id == message.id; }) ||
+        std::any_of(prompts.begin(), prompts.end(), [&](const LostPrompt& prompt) {
+          return prompt.fate == PromptFate::inserted && prompt.message == i;
+        });
     if (!explained && message.content == content) return MessageFate::unknown;
   }
   return MessageFate::gone;

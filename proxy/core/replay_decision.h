@@ -32,8 +32,8 @@ struct SeenMessage {
 // The user messages of a replay, in their order.
 struct ReplayedMessage {
   Fingerprint id;
-  Fingerprint content{};
-  std::string token;  // the id, raw
+  Fingerprint content{};  // all zero: it is not known what the message says
+  std::string token;      // the id, raw
 };
 struct Replay {
   // The agent showed that it had finished (a state_update or replay_complete before its answer).
@@ -49,6 +49,8 @@ struct LostPrompt {
   Fingerprint content{};
   std::uint64_t sent_at = 0;
   bool is_command = false;  // run and not stored by many agents: its absence proves nothing
+  // It was cancelled, or is of an earlier epoch than others: they may have been taken in without it.
+  bool may_be_skipped = false;
   PromptFate fate = PromptFate::unknown;
   std::size_t message = 0;  // inserted: which of the replay's
 };
