@@ -26,6 +26,12 @@ Fingerprint print_of(std::string_view text) {
   return fingerprinter.of(padded.view());
 }
 
+Fingerprint content_of(std::string_view text) {
+  static Fingerprinter fingerprinter(salt);
+  const test::Padded padded(text);
+  return fingerprinter.of_content(padded.view());
+}
+
 // The same value in another dress: members in another order, other white space, escaped characters.
 std::string dress(const nlohmann::ordered_json& value, test::Random& random) {
   const auto space = [&] { return random.one_in(3) ? std::string(1 + random.below(3), ' ') : std::string(); };
@@ -170,6 +176,74 @@ TEST_CASE("the salt matters", "[fingerprint]") {
   const test::Padded text(R"({"prompt":[{"type":"text","text":"hello"}]})");
   CHECK_FALSE(first.of(text.view()) == second.of(text.view()));
   CHECK(first.of(text.view()) == Fingerprinter(salt).of(text.view()));
+}
+
+TEST_CASE("a salt that is known later", "[fingerprint]") {
+  Salt another = salt;
+  another[0] ^= 0x80;
+  Fingerprinter fingerprinter(another);
+  const test::Padded text(R"({"prompt":[{"type":"text","text":"hello"}]})");
+  const Fingerprint before = fingerprinter.of(text.view());
+  const Fingerprint content_before = fingerprinter.of_content(text.view());
+  fingerprinter.set_salt(salt);
+  CHECK(fingerprinter.salt() == salt);
+  CHECK(fingerprinter.of(text.view()) == print_of(text.view()));
+  CHECK(fingerprinter.of_content(text.view()) == content_of(text.view()));
+  CHECK_FALSE(fingerprinter.of(text.view()) == before);
+  CHECK_FALSE(fingerprinter.of_content(text.view()) == content_before);
+  fingerprinter.set_salt(another);
+  CHECK(fingerprinter.of(text.view()) == before);
+}
+
+TEST_CASE("of content: what an agent may leave out does not count", "[fingerprint]") {
+  const auto [a, b] = GENERATE(table<std::string_view, std::string_view>({
+      {R"({"a":1})", R"({"_meta":{"x":[{"y":{"_meta":1}}]},"a":1,"b":null})"},
+      {R"({"a":{"b":1}})", R"({"a":{"_meta":[],"b":1,"c":null},"d":null})"},
+      {R"({"a":[{"b":1}]})", R"({"a":[{"\u005fmeta":"x","b":1.0,"c":null,"_meta":2}]})"},
+      {R"({"a":[[{}]]})", R"({"a":[[{"_meta":{},"b":null}]]})"},
+      {"{}", R"({"a":null,"a":null,"_meta":null})"},
+      {R"({"a":1})", R"({"a":null,"a":1})"},
+      {R"([{"a":1}])", R"([{"a":1,"_meta":{}}])"},
+      {"null", " null "},
+      {"", ""},
+  }));
+  CAPTURE(a, b);
+  CHECK(content_of(a) == content_of(b));
+}
+
+TEST_CASE("of content: everything else counts", "[fingerprint]") {
+  const std::vector<std::string> texts{
+      "",
+      "{}",
+      "[]",
+      "[null]",
+      "[null,null]",
+      "null",
+      R"("_meta")",
+      R"("null")",
+      R"(["_meta"])",
+      R"({"a":1})",
+      R"({"a":"null"})",
+      R"({"a":"_meta"})",
+      R"({"a":[null]})",
+      R"({"a":[]})",
+      R"({"a":{}})",
+      R"({"a":false})",
+      R"({"a":0})",
+      R"({"_Meta":1})",
+      R"({"meta":1})",
+      R"({"idempotencyKey":"k"})",
+      R"({"idempotencyKey":"l"})",
+      R"({"a":{"idempotencyKey":"k"}})",
+      R"({"a":1,"a":1})",
+      R"({"a":1,"b":{"c":1}})",
+      R"({"a":1,"b":{"c":2}})",
+  };
+  std::set<std::array<std::uint8_t, 16>> seen;
+  for (const auto& text : texts) {
+    CAPTURE(text);
+    CHECK(seen.insert(content_of(text).bytes).second);
+  }
 }
 
 TEST_CASE("large strings, wide objects and deep values have prints", "[fingerprint]") {
