@@ -1,11 +1,31 @@
 #include "proxy/core/content.h"
 
+#include <array>
+
 #include "proxy/core/invariant.h"
 #include "proxy/core/json_token.h"
 #include "proxy/core/json_walk.h"
 
 namespace acp {
 namespace {
+
+// Behind the white space that agents cut off before they look for a command: that of JavaScript's trim(), the
+// widest of them.
+std::string_view trimmed(std::string_view text) noexcept {
+  constexpr std::array<std::string_view, 25> spaces{
+      " ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\xC2\xA0", "\u1680", "\u2000",
+      "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007",   "\u2008", "\u2009",
+      "\u200A", "\u2028", "\u2029", "\u202F", "\u205F", "\u3000", "\uFEFF"};
+  for (bool cut = true; cut;) {
+    cut = false;
+    for (const std::string_view space : spaces) {
+      if (!text.starts_with(space)) continue;
+      text.remove_prefix(space.size());
+      cut = true;
+    }
+  }
+  return text;
+}
 
 constexpr char text_tag = 't';
 constexpr char end_tag = 'e';
@@ -125,10 +145,9 @@ ContentReader::Message ContentReader::of_prompt(std::string_view raw, Fingerprin
   for (const Block& block : blocks_) {
     const std::string_view token = block.is_text ? block.text : std::string_view{};
     if (token.empty()) continue;
-    const std::string_view text = decode_string(token, scratch_);
-    const auto first = text.find_first_not_of(" \t\r\n");
-    if (first == std::string_view::npos) continue;
-    message.is_command = text[first] == '/';
+    const std::string_view text = trimmed(decode_string(token, scratch_));
+    if (text.empty()) continue;
+    message.is_command = text.front() == '/';
     break;
   }
   return message;

@@ -38,6 +38,7 @@ void Edge::read_agent(std::string_view bytes, Step& step) {
   counters_.bytes_from_agent += bytes.size();
   agent_framer_.feed(bytes);
   while (const auto frame = agent_framer_.next()) on_agent_frame(*frame, step);
+  if (std::exchange(retry_is_due_, false)) retry_deferred(step);
   flush_outbox(step);
 }
 

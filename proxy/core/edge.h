@@ -92,9 +92,8 @@ class Edge {
   void close_agent(bool another_follows) noexcept {
     reach_ = another_follows ? AgentReach::lost : AgentReach::ending;
   }
-  // It has ended, and none follows now: every open request of the client's is settled, every open request of
-  // the agent's is cancelled. `unwritten`: as in lose_epoch().
-  void settle_lost(const AgentEnd& end, std::size_t unwritten, Step& step);
+  // It has ended, and none follows now: what is open at either side is settled.
+  void settle_lost(const AgentEnd& end, Step& step);
 
   // ---- a restart (edge_restore.cpp) ----
   // The epoch is over and another will follow: what was sent is lost, what the agent asked the client is
@@ -112,7 +111,7 @@ class Edge {
   // Something came on the agent's stderr: it is alive (re-arms the initialize).
   void note_stderr(Instant now) noexcept { last_sign_of_life_ = now; }
 
-  // ---- the guard (edge_guard.cpp) ----
+  // ---- the ledger (edge_ledger.cpp, edge_guard.cpp) ----
   void open_ledger(const LedgerOpened& event, Step& step);
   void on_committed(const LedgerCommitted& event, Step& step);
   void on_ledger_read(const LedgerRead& event, Step& step);
@@ -177,11 +176,8 @@ class Edge {
   void note_client_frame(std::uint32_t session) { sessions_.at(session).hides_rest = false; }
 
   // edge_keys.cpp: one key, one answer
-  enum class Keyed : std::uint8_t {
-    no,
-    done,
-    first
-  };  // not a keyed request; dealt with; the first of its key
+  // Not a keyed request; dealt with; the first of its key.
+  enum class Keyed : std::uint8_t { no, done, first };
   struct KeyedRequest {
     Keyed keyed;
     KeyTable::Scope scope;
@@ -196,12 +192,16 @@ class Edge {
   bool guards(const rules::MethodFacts& facts) const noexcept;
   bool refuse_unprotected(std::uint32_t session, Step& step);
 
-  // edge_guard.cpp: what the ledger must have before a frame leaves
+  // edge_ledger.cpp: frames that wait for what the ledger has
   bool must_wait_for_ledger(Step& step);
   bool defer(const Frame& frame, Step& step);
   void retry_deferred(Step& step);
   void ask_ledger(std::uint32_t session, Step& step);
   void load_rows(std::uint32_t session, const LedgerSession& known);
+  void load_messages(std::uint32_t session, const LedgerSession& known);
+  void use_salt(const Salt& salt);
+
+  // edge_guard.cpp: what the ledger must have before a frame leaves
   bool tracks(const Pending& pending) const noexcept;
   std::uint64_t protect(Pending& pending, Step& step);
   LedgerBatch begin_batch(std::uint32_t session);
@@ -213,6 +213,8 @@ class Edge {
   bool has_undecided(std::uint32_t session);
   void flush_outbox(Step& step);
   void retract_waiting(std::uint32_t session, Step& step);
+  bool cancel_deferred(const IdView& id, Step& step);
+  bool awaits_initialize();
   void begin_agent_frame(Step& step);
 
   // edge_history.cpp: what the agent's history tells
@@ -225,6 +227,8 @@ class Edge {
   static bool is_as_known(const SessionHistory& history, const Replay& replay);
   void note_answer(Pending& pending, Step& step);
   void note_lost_prompt(const Pending& pending);
+  void remember_prompt(const Pending& pending);
+  void note_gap();
   void forget_prompt(Pending& pending, Step& step);
   bool wants_replay(std::uint32_t session);
   bool reads_before_resume(Pending& pending, Step& step);
@@ -387,6 +391,7 @@ class Edge {
     std::uint32_t session;
     std::uint32_t key;      // row of keys_, or no_row
     std::uint32_t pending;  // row of from_client_; no_row: nothing waits for it
+    bool is_void = false;   // what it builds on was not written: worth nothing
   };
   void fail_commit(const Commit& commit, LedgerError error, Step& step);
   LedgerUse ledger_ = LedgerUse::none;
@@ -397,6 +402,7 @@ class Edge {
   std::deque<Deferred> deferred_;
   std::size_t deferred_bytes_ = 0;
   bool retrying_ = false;
+  bool retry_is_due_ = false;  // initialize was answered
   Instant deferred_passed_{};  // of the oldest deferred frame, once others pass it
   Outbox outbox_;
   // Of the frame that is being written to the agent.
@@ -434,7 +440,7 @@ class Edge {
   std::string gone_advice_;      // what a person can do about it; begins with a blank
   std::optional<Instant> silence_deadline_;
 
-  // Memory for decoding, one for each thing decoded at a time.
+  // For decoding, one for each thing decoded at a time.
   std::string method_scratch_;
   std::string session_scratch_;
   std::string key_scratch_;

@@ -20,7 +20,10 @@ using rules::MethodId;
 void Edge::on_agent_frame(const Frame& frame, Step& step) {
   ++counters_.frames_from_agent;
   last_sign_of_life_ = step.now;
-  if (frame.kind == FrameKind::oversize) return on_agent_oversize(frame, step);
+  if (frame.kind == FrameKind::oversize) {
+    note_gap();
+    return on_agent_oversize(frame, step);
+  }
   scanner_.scan(frame.text, envelope_);
   switch (envelope_.fault) {
     case FrameFault::none: return on_agent_message(frame, step);
@@ -29,7 +32,7 @@ void Edge::on_agent_frame(const Frame& frame, Step& step) {
     case FrameFault::not_json:
     case FrameFault::not_utf8:
     case FrameFault::too_deep:
-    case FrameFault::no_memory: return salvage_agent_line(frame, step);
+    case FrameFault::no_memory: note_gap(); return salvage_agent_line(frame, step);
   }
 }
 
@@ -48,6 +51,7 @@ void Edge::on_agent_message(const Frame& frame, Step& step) {
   if (sound)
     return shape == Shape::request ? on_agent_request(frame, step) : on_agent_notification(frame, step);
   ++counters_.noise;
+  note_gap();
   step.actions.log(LogLevel::warning, "a malformed message of the agent's was dropped");
   if (shape == Shape::notification) return;
   // As every receiver owes: the agent must not wait for an answer to a request that nobody could read.

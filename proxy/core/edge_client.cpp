@@ -273,6 +273,7 @@ void Edge::cancel_client_request(const Frame& frame, Step& step) {
   Pending* pending = from_client_.by_sender_id(id);
   if (pending != nullptr && pending->state == PendingState::waiting)
     pending = &from_client_.at(pending->first);
+  if (pending == nullptr && cancel_deferred(id, step)) return;
   if (pending == nullptr) {
     ++counters_.dropped;
     step.actions.log(LogLevel::debug, "a cancel of a request that is not open: dropped");

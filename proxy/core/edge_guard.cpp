@@ -1,7 +1,6 @@
-// What the ledger must have before a frame may leave, and what it had when this run began.
+// What the ledger must have before a frame may leave.
 //
-// A keyed prompt leaves once its row is on the disk; what follows it keeps its place (outbox.h). A request
-// that needs a session's rows waits until they were read. Nothing that comes from the agent ever waits here.
+// A keyed prompt leaves once its row is on the disk; what follows it keeps its place (outbox.h).
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>
@@ -37,154 +36,6 @@ LedgerRow row_of(const KeyRow& row) {
 }
 
 }  // namespace
-
-void Edge::open_ledger(const LedgerOpened& event, Step& step) {
-  if (ledger_ != LedgerUse::opening) return;
-  ledger_error_ = event.error;
-  ledger_ = event.error == LedgerError::none ? LedgerUse::ready : LedgerUse::failed;
-  if (event.salt != nullptr && ledger_ == LedgerUse::ready) fingerprinter_.set_salt(*event.salt);
-  if (ledger_ == LedgerUse::failed) {
-    step.actions.log(LogLevel::warning,
-                     fmt::format("the ledger (--ledger) is not used: {}; prompts with an idempotencyKey are "
-                                 "refused until keyhop is started with one that works, or with --ledger off",
-                                 problem_of(event.error).words));
-  }
-  retry_deferred(step);
-}
-
-// ---- frames that need a session's rows ----
-
-// Whether the request at hand needs rows that were not read yet; orders them read.
-bool Edge::must_wait_for_ledger(Step& step) {
-  if (envelope_.shape() != Shape::request || envelope_.has_duplicates()) return false;
-  if (envelope_.member(Slot::method).type != ValueType::string || version_ != rules::Version::v2)
-    return false;
-  const rules::MethodFacts& facts = facts_for(rules::Sender::client, rules::MessageKind::request);
-  const bool keyed = facts.retry_class == rules::RetryClass::keyed &&
-                     envelope_.member(Slot::params_idempotency_key).type == ValueType::string;
-  const bool activates = facts.effect == rules::SessionEffect::activates;
-  if (!keyed && !activates) return false;
-  if (ledger_ == LedgerUse::opening) return true;
-  if (ledger_ != LedgerUse::ready || (keyed && !guards(facts))) return false;
-  const std::uint32_t session = session_of(facts, true);
-  if (session == SessionTable::none) return false;
-  // Rows of a run whose processes lived may be decidable now.
-  if (activates && sessions_.at(session).has_living_owner && !retrying_)
-    sessions_.at(session).ledger = LedgerReading::unread;
-  switch (sessions_.at(session).ledger) {
-    case LedgerReading::unread: ask_ledger(session, step); return true;
-    case LedgerReading::reading:
-    case LedgerReading::waiting: return true;
-    case LedgerReading::failed:
-    case LedgerReading::read: return false;
-  }
-  return false;
-}
-
-void Edge::ask_ledger(std::uint32_t row, Step& step) {
-  Session& session = sessions_.at(row);
-  if (session.ledger == LedgerReading::unread) session.ledger_asked = step.now;
-  session.ledger = LedgerReading::reading;
-  session.has_living_owner = false;
-  session.ledger_ticket = ++tickets_;
-  step.actions.read_ledger(session.ledger_ticket, agent_name_, session.id);
-}
-
-// Keeps the frame at hand for later if it, or one before it, waits for the ledger. Once that takes long only
-// frames of the same session wait.
-bool Edge::defer(const Frame& frame, Step& step) {
-  if (reach_ == AgentReach::gone) return false;
-  const bool needs_rows = must_wait_for_ledger(step);
-  if (!needs_rows && deferred_.empty()) return false;
-  std::uint32_t session = SessionTable::none;
-  if (envelope_.member(Slot::params_session_id).type == ValueType::string)
-    session = sessions_.find(decoded(Slot::params_session_id, session_scratch_));
-  if (!needs_rows && step.now >= deferred_.front().since + limits::commit_patience) {
-    const bool behind = std::any_of(deferred_.begin(), deferred_.end(), [&](const Deferred& waiting) {
-      return waiting.session == session && session != SessionTable::none;
-    });
-    if (!behind) return false;
-  }
-  deferred_.push_back({session, step.now, std::string(frame.text)});
-  deferred_bytes_ += frame.text.size();
-  return true;
-}
-
-void Edge::retry_deferred(Step& step) {
-  if (deferred_.empty()) return;
-  std::deque<Deferred> waiting;
-  waiting.swap(deferred_);
-  deferred_bytes_ = 0;
-  retrying_ = true;
-  for (Deferred& deferred : waiting) {
-    const std::size_t before = deferred_.size();
-    const Frame frame = padded_copy(deferred.frame, step);
-    scanner_.scan(frame.text, envelope_);
-    INVARIANT(envelope_.fault == FrameFault::none);  // it was scanned when it came
-    if (!defer(frame, step)) on_client_message(frame, step);
-    if (deferred_.size() > before) deferred_.back().since = deferred.since;
-  }
-  retrying_ = false;
-}
-
-void Edge::on_ledger_read(const LedgerRead& event, Step& step) {
-  for (std::uint32_t row = 0; row < sessions_.size(); ++row) {
-    Session& session = sessions_.at(row);
-    if (session.ledger_ticket != event.ticket || session.ledger != LedgerReading::reading) continue;
-    if (event.session == nullptr) {
-      ledger_error_ = event.error;
-      session.ledger = LedgerReading::failed;
-      step.actions.log(LogLevel::warning, fmt::format("the ledger (--ledger) could not be read: {}",
-                                                      problem_of(event.error).words));
-    } else if (event.session->has_living_owner && step.now < session.ledger_asked + limits::owner_patience) {
-      session.ledger = LedgerReading::waiting;
-      session.ledger_look_again = step.now + limits::owner_pause;
-    } else {
-      session.ledger = LedgerReading::read;
-      load_rows(row, *event.session);
-    }
-    break;
-  }
-  retry_deferred(step);
-}
-
-void Edge::load_rows(std::uint32_t number, const LedgerSession& known) {
-  Session& session = sessions_.at(number);
-  session.has_living_owner = known.has_living_owner;
-  const rules::MethodFacts& prompt = rules::facts_of(rules::Sender::client, rules::MessageKind::request,
-                                                     rules::name_of(MethodId::session_prompt), version());
-  for (const LedgerRow& row : known.rows) {
-    session.history.skip_to(row.sent_at);
-    const KeyTable::Scope scope{number, &prompt, {}, row.key, {}};
-    if (keys_.find(scope) != nullptr || keys_.full()) continue;
-    KeyRow& added = keys_.add(scope, row.print);
-    added.state = row.state == LedgerState::inserted ? KeyState::inserted : KeyState::unknown;
-    added.message_id = row.message_id;
-    added.content = row.content;
-    added.is_command = row.is_command;
-    added.sent_at = row.sent_at;
-    added.in_ledger = true;
-    session.needs_reading = true;
-  }
-  if (session.history.base_line().seen.empty()) {
-    for (const LedgerMessage& message : known.messages) {
-      session.history.skip_to(message.seen_at);
-      session.history.add({.id = message.id,
-                           .content = message.content,
-                           .is_content_known = message.is_content_known,
-                           .is_given = message.is_given,
-                           .is_saved = true,
-                           .seen_at = message.seen_at});
-    }
-    session.history.set_complete(known.is_complete);
-  }
-  for (const LedgerPrompt& prompt_row : known.prompts) {
-    session.history.skip_to(prompt_row.sent_at);
-    session.lost_prompts.push_back({prompt_row, true});
-  }
-}
-
-// ---- frames that need a row ----
 
 // A prompt that takes part in the order of its session's messages.
 bool Edge::tracks(const Pending& pending) const noexcept {
@@ -304,11 +155,13 @@ void Edge::on_committed(const LedgerCommitted& event, Step& step) {
   if (found == commits_.end()) return;
   const Commit commit = *found;
   commits_.erase(found);
-  if (event.error == LedgerError::none) {
+  const LedgerError error =
+      commit.is_void && event.error == LedgerError::none ? LedgerError::failed : event.error;
+  if (error == LedgerError::none) {
     outbox_.confirm(event.ticket);
   } else {
     note_unsaved(commit.session);
-    fail_commit(commit, event.error, step);
+    fail_commit(commit, error, step);
   }
   flush_outbox(step);
 }
@@ -335,6 +188,7 @@ void Edge::fail_commit(const Commit& commit, LedgerError error, Step& step) {
   if (row != nullptr) {
     row->in_ledger = false;
     if (conflict) sessions_.at(row->session).ledger = LedgerReading::unread;
+    for (Commit& later : commits_) later.is_void = later.is_void || later.key == commit.key;
   }
   Pending& pending = from_client_.at(commit.pending);
   const bool waits = pending.row != Pending::no_row && pending.sent_at == Pending::waits_in_outbox &&
@@ -350,6 +204,11 @@ void Edge::fail_commit(const Commit& commit, LedgerError error, Step& step) {
     if (!resembles) return outbox_.confirm(commit.ticket);
   }
   outbox_.drop(pending.row);
+  if (pending.state == PendingState::abandoned) return remove_request(pending);  // it has its error
+  if (row != nullptr) {
+    pending.key = Pending::no_row;
+    forget_row(*row, step);
+  }
   const LedgerProblem problem = problem_of(error);
   const std::string message =
       conflict
@@ -394,39 +253,6 @@ void Edge::retract_waiting(std::uint32_t session, Step& step) {
     Pending& pending = from_client_.at(row);
     if (pending.facts->id == MethodId::session_prompt) answer_cancelled(pending, false, step);
   }
-}
-
-std::optional<Instant> Edge::ledger_deadline() const noexcept {
-  if (ledger_ == LedgerUse::none) return std::nullopt;
-  std::optional<Instant> first;
-  if (is_reachable(agent_link_)) first = outbox_.patience_ends();
-  const auto consider = [&](Instant instant) {
-    if (!first || instant < *first) first = instant;
-  };
-  if (!deferred_.empty() && deferred_.front().since != deferred_passed_)
-    consider(deferred_.front().since + limits::commit_patience);
-  for (const Deferred& deferred : deferred_) {
-    if (deferred.session == SessionTable::none) continue;
-    const Session& session = sessions_.at(deferred.session);
-    if (session.ledger == LedgerReading::waiting) consider(session.ledger_look_again);
-  }
-  return first;
-}
-
-void Edge::check_ledger(Step& step) {
-  if (ledger_ == LedgerUse::none) return;
-  for (const Deferred& deferred : deferred_) {
-    if (deferred.session == SessionTable::none) continue;
-    const Session& session = sessions_.at(deferred.session);
-    if (session.ledger == LedgerReading::waiting && session.ledger_look_again <= step.now)
-      ask_ledger(deferred.session, step);
-  }
-  if (!deferred_.empty() && step.now >= deferred_.front().since + limits::commit_patience &&
-      deferred_passed_ != deferred_.front().since) {
-    deferred_passed_ = deferred_.front().since;
-    retry_deferred(step);
-  }
-  flush_outbox(step);
 }
 
 }  // namespace acp

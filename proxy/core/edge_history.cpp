@@ -49,7 +49,7 @@ void Edge::note_user_message(std::uint32_t row) {
   if (kind == R"("state_update")" || kind == R"("replay_complete")") return history.note_finished();
   const bool chunk = kind == R"("user_message_chunk")";
   if (!chunk && kind != R"("user_message")") return;
-  if (envelope_.member(Slot::update_message_id).type != ValueType::string) return;
+  if (envelope_.member(Slot::update_message_id).type != ValueType::string) return history.note_gap();
   const std::string_view token = envelope_.raw(Slot::update_message_id);
   const Fingerprint id = hash_message_id(token);
   const bool tells =
@@ -94,6 +94,12 @@ bool Edge::is_as_known(const SessionHistory& history, const Replay& replay) {
   return true;
 }
 
+// Something of the agent's could not be read: a replay that is being read may lack a message now.
+void Edge::note_gap() {
+  if (own_.empty() && open_replays_ == 0) return;
+  for (std::uint32_t row = 0; row < sessions_.size(); ++row) sessions_.at(row).history.note_gap();
+}
+
 // A prompt was answered with success: its message is known, and is no other prompt's.
 void Edge::note_answer(Pending& pending, Step& step) {
   if (pending.place == 0) return;
@@ -101,6 +107,8 @@ void Edge::note_answer(Pending& pending, Step& step) {
   Session& session = sessions_.at(pending.session);
   const bool named =
       envelope_.is_success() && envelope_.member(Slot::result_message_id).type == ValueType::string;
+  // Taken in, and nobody knows as what: it still takes part in the matching.
+  if (envelope_.is_success() && !named) return remember_prompt(pending);
   if (named)
     session.history.see(hash_message_id(envelope_.raw(Slot::result_message_id)), &pending.content, true);
   forget_prompt(pending, step);
@@ -120,12 +128,16 @@ void Edge::forget_prompt(Pending& pending, Step& step) {
 void Edge::note_lost_prompt(const Pending& pending) {
   if (pending.place == 0 || !pending.is_unkeyed) return;
   if (version_ == rules::Version::v1) return sessions_.at(pending.session).history.set_complete(false);
-  auto& lost = sessions_.at(pending.session).lost_prompts;
-  if (lost.size() >= limits::lost_prompts_max) {
-    lost.erase(lost.begin());
-    sessions_.at(pending.session).history.set_complete(false);
+  remember_prompt(pending);
+}
+
+void Edge::remember_prompt(const Pending& pending) {
+  Session& session = sessions_.at(pending.session);
+  if (session.lost_prompts.size() >= limits::lost_prompts_max) {
+    session.is_undecidable = true;  // any message could be one of those that are not kept
+    return;
   }
-  lost.push_back({{pending.content, pending.is_command, pending.place}, pending.in_ledger});
+  session.lost_prompts.push_back({{pending.content, pending.is_command, pending.place}, pending.in_ledger});
 }
 
 // Whether a restore of this session must show its history: prompts of it are to be decided, or remembered ids
@@ -181,7 +193,8 @@ std::vector<Edge::AskedPrompt> Edge::collect_lost(std::uint32_t number) {
   std::vector<AskedPrompt> asked;
   keys_.for_each_of(number, [&](KeyRow& row) {
     const bool decided = row.state != KeyState::unknown || !row.message_id.empty();
-    if (!decided) asked.push_back({{row.content, row.sent_at, row.is_command, true}, &row});
+    if (!decided && row.sent_at != 0)
+      asked.push_back({{row.content, row.sent_at, row.is_command, true}, &row});
   });
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
     if (pending->session != number || !is_lost(*pending) || pending->place == 0) continue;
@@ -204,7 +217,8 @@ void Edge::conclude_replay(std::uint32_t number, Step& step) {
   sessions_.at(number).needs_reading = false;
   const bool v1 = version_ == rules::Version::v1;
   if (v1) replay->is_finished = is_as_known(history, *replay);  // its answer came after all of it
-  if (sessions_.at(number).has_living_owner) return history.learn(*replay);
+  if (sessions_.at(number).has_living_owner || sessions_.at(number).is_undecidable)
+    return history.learn(*replay);
   std::vector<AskedPrompt> asked = collect_lost(number);
   std::vector<LostPrompt> prompts;
   for (const AskedPrompt& each : asked) prompts.push_back(each.prompt);
@@ -217,7 +231,11 @@ void Edge::conclude_replay(std::uint32_t number, Step& step) {
   apply_fates(number, asked, step);
   if (v1) history.reset();  // the n-th message is what the replay says that it is
   history.learn(*replay);
-  if (v1 || replay->proves()) history.set_complete(true);
+  // From here on nothing of it is unknown; but not for a prompt that was sent before.
+  const bool all_decided = std::none_of(prompts.begin(), prompts.end(), [](const LostPrompt& prompt) {
+    return prompt.fate == PromptFate::unknown;
+  });
+  if (v1 || (replay->proves() && all_decided)) history.set_complete(true);
   for (const LostPrompt& prompt : prompts) {
     if (prompt.fate == PromptFate::inserted)
       history.see(replay->messages[prompt.message].id, &prompt.content, true);
@@ -226,12 +244,13 @@ void Edge::conclude_replay(std::uint32_t number, Step& step) {
 
 void Edge::verify_remembered(std::uint32_t number, const Replay& replay, std::span<const LostPrompt> prompts,
                              Step& step) {
+  const MessageJudge judge(sessions_.at(number).history.base_line(), replay, prompts);
   std::vector<KeyRow*> gone;
   keys_.for_each_of(number, [&](KeyRow& row) {
     if (row.state == KeyState::pending || row.message_id.empty()) return;
     const KeyState before = row.state;
     const Fingerprint id = hash_message_id(row.message_id);
-    switch (decide_message(sessions_.at(number).history.base_line(), replay, prompts, id, row.content)) {
+    switch (judge.judge(id, row.content)) {
       case MessageFate::there: row.state = KeyState::inserted; break;
       case MessageFate::gone: gone.push_back(&row); return;
       case MessageFate::unknown: row.state = KeyState::unknown; break;

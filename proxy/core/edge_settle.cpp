@@ -43,6 +43,7 @@ void Edge::answer_all(Pending& pending, const Frame& frame, Step& step) {
   if (envelope_.is_success()) take_effect(pending, step);
   note_answer(pending, step);
   settle_key_answered(pending, step);
+  retry_is_due_ = retry_is_due_ || pending.facts->id == MethodId::initialize;
   const Member& id = envelope_.member(Slot::id);
   bool as_it_came = pending.wire_id == pending.sender_id;  // the first one only
   answer_each(pending, [&](std::string_view id_token) {
@@ -137,13 +138,11 @@ void Edge::settle_one(Pending& pending, const AgentEnd& end, Step& step) {
            step);
 }
 
-void Edge::settle_lost(const AgentEnd& end, std::size_t unwritten, Step& step) {
+void Edge::settle_lost(const AgentEnd& end, Step& step) {
   outbox_.clear();
-  const std::uint64_t taken = agent_bytes_ - std::min<std::uint64_t>(agent_bytes_, unwritten);
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
-    // Not one byte of it was taken. (One that was being cancelled is told that it is.)
-    if (pending->state == PendingState::sent && !pending->was_taken && pending->sent_at >= taken)
-      pending->state = PendingState::held;
+    if (pending->sent_at != Pending::waits_in_outbox) continue;
+    if (pending->state == PendingState::sent) pending->state = PendingState::held;  // it never left
     pending->sent_at = 0;
   }
   while (Pending* pending = from_client_.oldest()) {

@@ -13,19 +13,20 @@ SeenMessage* SessionHistory::find(const Fingerprint& id) noexcept {
   return found == seen_.rend() ? nullptr : &*found;
 }
 
-void SessionHistory::add(const SeenMessage& message) {
-  if (seen_.size() >= limits::seen_messages_max) {
-    seen_.erase(seen_.begin(), seen_.begin() + limits::seen_messages_max / 2);
-    is_complete_ = false;
-    is_trimmed_ = true;
-  }
-  seen_.push_back(message);
+void SessionHistory::add_older(std::vector<SeenMessage> messages) {
+  messages.insert(messages.end(), seen_.begin(), seen_.end());
+  seen_ = std::move(messages);
 }
 
 void SessionHistory::see(const Fingerprint& id, const Fingerprint* content, bool is_given) {
   SeenMessage* message = find(id);
   if (message == nullptr) {
-    add({.id = id, .seen_at = next_place()});
+    if (seen_.size() >= limits::seen_messages_max) {
+      seen_.erase(seen_.begin(), seen_.begin() + limits::seen_messages_max / 2);
+      is_complete_ = false;
+      is_trimmed_ = true;
+    }
+    seen_.push_back({.id = id, .seen_at = next_place()});
     message = &seen_.back();
   }
   const bool tells_content =

@@ -20,12 +20,15 @@ namespace acp {
 
 class SessionHistory {
  public:
+  // What an earlier run knew comes before all that is known here: its places end at `place`.
+  void shift(std::uint64_t place) noexcept {
+    for (SeenMessage& seen : seen_) seen.seen_at += place;
+    last_place_ += place;
+  }
   // The next place in the session's order, for a message or a prompt.
   std::uint64_t next_place() noexcept { return ++last_place_; }
-  // Places up to this one are used (by an earlier run).
-  void skip_to(std::uint64_t place) noexcept {
-    if (place > last_place_) last_place_ = place;
-  }
+
+  std::uint64_t last_place() const noexcept { return last_place_; }
 
   // Whether the messages known are all there are. True from session/new on.
   bool is_complete() const noexcept { return is_complete_; }
@@ -37,7 +40,8 @@ class SessionHistory {
 
   // A message was seen: new, or known (then more may be known of it now). `content`: null if not known.
   void see(const Fingerprint& id, const Fingerprint* content, bool is_given);
-  void add(const SeenMessage& message);
+  // Messages that an earlier run knew, the older ones first.
+  void add_older(std::vector<SeenMessage> messages);
   // A live chunk of a message, or (whole) its content as it is now.
   void see_content(const Fingerprint& id, std::string_view raw, bool is_chunk, ContentReader& reader,
                    Fingerprinter& prints);
@@ -47,6 +51,10 @@ class SessionHistory {
   // ---- a replay ----
   void begin_replay();
   bool is_reading() const noexcept { return replay_ != nullptr; }
+  // A part of it could not be read: it proves nothing.
+  void note_gap() noexcept {
+    if (replay_) replay_->is_cut = true;
+  }
   bool is_finished() const noexcept { return replay_ != nullptr && replay_->is_finished; }
   // The agent says how the session stands: nothing of the replay will follow.
   void note_finished() noexcept {

@@ -111,7 +111,7 @@ void Relay::on_client_end(Step& step) {
     case Phase::restoring: return begin_draining(step);
     case Phase::waiting:
     case Phase::spent:
-    case Phase::parked: edge_.settle_lost(agent_end_, 0, step); return exit(step);
+    case Phase::parked: edge_.settle_lost(agent_end_, step); return exit(step);
     case Phase::stranded: return exit(step);
     case Phase::starting:
     case Phase::leaving:
@@ -200,7 +200,7 @@ void Relay::on(const SignalReceived& event, Step& step) {
   if (!again) signal_ = event.number;
   if (phase_ == Phase::stranded) return exit(step);
   if (is_without_agent()) {
-    edge_.settle_lost(agent_end_, 0, step);
+    edge_.settle_lost(agent_end_, step);
     return exit(step);
   }
   if (again) {

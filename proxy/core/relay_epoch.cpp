@@ -75,7 +75,7 @@ void Relay::on(const AgentStartFailed& event, Step& step) {
     edge_.lose_epoch(agent_end_, 0, step);
     return plan_restart(false, step);
   }
-  edge_.settle_lost(agent_end_, 0, step);
+  edge_.settle_lost(agent_end_, step);
   if (signal_ != 0 || client_ended_ || epoch_ != Epoch{1}) return exit(step);
   set_phase(Phase::stranded);
   regulate_reading(step);
@@ -174,7 +174,7 @@ void Relay::end_last_epoch(Step& step) {
   step.actions.log(expected ? LogLevel::info : LogLevel::warning,
                    fmt::format("the agent {}; {} open requests of the client's were answered for it",
                                describe(agent_end_), open));
-  edge_.settle_lost(agent_end_, agent_unwritten_, step);
+  edge_.settle_lost(agent_end_, step);
   const bool stays = !edge_.was_asked() && !expected;
   if (!stays) return exit(step);
   set_phase(Phase::stranded);
@@ -192,7 +192,7 @@ void Relay::plan_restart(bool served, Step& step) {
                                                           milliseconds(ruling.at - step.now)));
     case RestartBudget::Answer::spent: break;
   }
-  edge_.settle_lost(agent_end_, 0, step);
+  edge_.settle_lost(agent_end_, step);
   edge_.set_gone_advice(
       " It was restarted too often (--restart-limit); try again in a while, or look at its stderr.");
   set_phase(Phase::spent);
@@ -208,7 +208,7 @@ void Relay::plan_restart(bool served, Step& step) {
 void Relay::give_up(Step& step) {
   constexpr Duration pause = std::chrono::seconds(30);
   takes_over_ = true;
-  edge_.settle_lost(agent_end_, 0, step);
+  edge_.settle_lost(agent_end_, step);
   edge_.set_gone_advice(fmt::format(" Its successor could not take over: {}.", edge_.restore_failure()));
   set_phase(Phase::spent);
   phase_deadline_ = step.now + pause;

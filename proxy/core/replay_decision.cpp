@@ -106,26 +106,31 @@ void decide_prompts(const BaseLine& base, const Replay& replay, std::span<LostPr
   }
 }
 
-MessageFate decide_message(const BaseLine& base, const Replay& replay, std::span<const LostPrompt> prompts,
-                           const Fingerprint& id, const Fingerprint& content) {
-  const Places places = places_of(replay);
-  if (places.contains(id)) return MessageFate::there;
-  const bool recognized = std::any_of(base.seen.begin(), base.seen.end(),
-                                      [&](const SeenMessage& seen) { return places.contains(seen.id); });
-  if (!replay.proves() || !recognized) return MessageFate::unknown;
-  for (std::size_t i = 0; i < replay.messages.size(); ++i) {
-    const ReplayedMessage& message = replay.messages[i];
-    // One that was only seen could be the remembered one under an id that the agent gave it when it stored
-    // it.
-    const bool explained =
-        std::any_of(base.seen.begin(), base.seen.end(),
-                    [&](const SeenMessage& seen) { return seen.is_given && seen.id == message.id; }) ||
-        std::any_of(prompts.begin(), prompts.end(), [&](const LostPrompt& prompt) {
-          return prompt.fate == PromptFate::inserted && prompt.message == i;
-        });
-    if (!explained && message.content == content) return MessageFate::unknown;
+MessageJudge::MessageJudge(const BaseLine& base, const Replay& replay, std::span<const LostPrompt> prompts)
+    : proves_(replay.proves()) {
+  std::vector<bool> explained(replay.messages.size());
+  for (const LostPrompt& prompt : prompts) {
+    if (prompt.fate == PromptFate::inserted) explained[prompt.message] = true;
   }
-  return MessageFate::gone;
+  std::set<Fingerprint> given;
+  bool recognized = false;
+  for (const ReplayedMessage& message : replay.messages) there_.insert(message.id);
+  for (const SeenMessage& seen : base.seen) {
+    recognized = recognized || there_.contains(seen.id);
+    if (seen.is_given) given.insert(seen.id);
+  }
+  proves_ = proves_ && recognized;
+  // One that was only seen could be the remembered one under an id that the agent gave it when it stored it.
+  for (std::size_t i = 0; i < replay.messages.size(); ++i) {
+    if (!explained[i] && !given.contains(replay.messages[i].id))
+      unexplained_.insert(replay.messages[i].content);
+  }
+}
+
+MessageFate MessageJudge::judge(const Fingerprint& id, const Fingerprint& content) const {
+  if (there_.contains(id)) return MessageFate::there;
+  const bool may_be_renamed = unexplained_.contains(content) || unexplained_.contains(Fingerprint{});
+  return proves_ && !may_be_renamed ? MessageFate::gone : MessageFate::unknown;
 }
 
 }  // namespace acp

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ struct ReplayedMessage {
 struct Replay {
   // The agent showed that it had finished (a state_update or replay_complete before its answer).
   bool is_finished = false;
-  bool is_cut = false;  // it was too long to keep: older messages were let go
+  bool is_cut = false;  // a part is missing: it was too long to keep, or could not be read
   bool proves() const noexcept { return is_finished && !is_cut; }
   std::vector<ReplayedMessage> messages;
 };
@@ -71,8 +72,18 @@ enum class MessageFate : std::uint8_t {
   gone,     // the agent has forgotten it: so may everyone
   unknown,  // not there, but the replay proves nothing, or an unexplained message says the same
 };
-// `prompts`: as decide_prompts() left them.
-MessageFate decide_message(const BaseLine& base, const Replay& replay, std::span<const LostPrompt> prompts,
-                           const Fingerprint& id, const Fingerprint& content);
+// Judges message ids one by one against one replay, which must outlive it.
+class MessageJudge {
+ public:
+  // `prompts`: as decide_prompts() left them.
+  MessageJudge(const BaseLine& base, const Replay& replay, std::span<const LostPrompt> prompts);
+  // `content`: what the message says.
+  MessageFate judge(const Fingerprint& id, const Fingerprint& content) const;
+
+ private:
+  bool proves_;
+  std::set<Fingerprint> there_;
+  std::set<Fingerprint> unexplained_;  // contents of messages that nobody's answer named
+};
 
 }  // namespace acp

@@ -80,6 +80,8 @@ struct Session {
   std::uint64_t ledger_ticket = 0;  // of the reading
   Instant ledger_asked{};           // when it was first asked for
   Instant ledger_look_again{};      // waiting: when
+  bool is_undecidable = false;      // more prompts were lost than are kept
+  bool is_loaded = false;           // what earlier runs knew of its messages was added
   bool has_living_owner = false;    // its open rows cannot be decided yet
   bool needs_reading = false;       // its rows were not held against what the present epoch shows
   bool asks_replay = false;         // the restore at hand asked for the history

@@ -49,11 +49,12 @@ TEST_CASE("a commit that takes long holds up its own session only", "[guard]") {
   Dialogue talk(guarded());
   open_guarded(talk, ledger);
   talk.client(keyed("3", "k", "hi"));
-  talk.client(unkeyed("4", "there", "s2"));
+  const std::string other = request_line("4", "session/status", R"({"sessionId":"s2"})");
+  talk.client(other);
   talk.client(unkeyed("5", "again"));
   CHECK(talk.take_agent() == none);
   talk.pass(limits::commit_patience);
-  CHECK(talk.take_agent() == Lines{unkeyed("4", "there", "s2")});
+  CHECK(talk.take_agent() == Lines{other});
   talk.client(request_line("6", "session/list"));
   CHECK(talk.take_agent() == Lines{request_line("6", "session/list")});
   CHECK_FALSE(talk.relay().next_deadline().has_value());  // nothing to wake up for

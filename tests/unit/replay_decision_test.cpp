@@ -123,7 +123,7 @@ std::string fate_of(bool is_complete, std::string_view known, std::string_view s
   const Replay replay = replay_of(shown);
   std::vector<LostPrompt> prompts = prompts_of(lost);
   decide_prompts(base, replay, prompts);
-  switch (decide_message(base, replay, prompts, print_of(id), print_of(content))) {
+  switch (MessageJudge(base, replay, prompts).judge(print_of(id), print_of(content))) {
     case MessageFate::there: return "there";
     case MessageFate::gone: return "gone";
     case MessageFate::unknown: return "unknown";

@@ -187,7 +187,7 @@ class Session {
     for (std::size_t i = 0; i < lost.size(); ++i) judge(lost[i], whose[i]);
     for (const Answered& answered : answered_) {
       const MessageFate fate =
-          decide_message(base, shown, lost, answered.id, prompts_[answered.prompt].content);
+          MessageJudge(base, shown, lost).judge(answered.id, prompts_[answered.prompt].content);
       if (fate == MessageFate::gone && is_there(answered.prompt)) wrong += " gone, but there;";
     }
     for (const ReplayedMessage& message : shown.messages) see(message.id, message.content, false);
