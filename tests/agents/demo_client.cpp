@@ -292,7 +292,7 @@ bool tell(Story& story, const Options& options) {
 
   story.title("With keyhop:  client - keyhop - agent");
   const std::string behind = make("behind");
-  std::vector<std::string> command = {options.keyhop, "--"};
+  std::vector<std::string> command = {options.keyhop, "--ledger", behind + "/ledger.db", "--"};
   for (const std::string& word : agent_command(behind)) command.push_back(word);
   const Outcome relayed = send_three_times(story, command, behind);
   if (!relayed.complete) return false;
@@ -306,7 +306,9 @@ bool tell(Story& story, const Options& options) {
   story.title("The agent dies behind keyhop");
   const std::string killed = make("killed");
   // Work that does not end by itself within the demo.
-  return survive_a_kill(story, {options.keyhop, "--", options.agent, "--history", killed, "--turn", "60000"},
+  return survive_a_kill(story,
+                        {options.keyhop, "--ledger", killed + "/ledger.db", "--", options.agent, "--history",
+                         killed, "--turn", "60000"},
                         killed);
 }
 
