@@ -41,14 +41,15 @@ Fingerprint Edge::hash_message_id(std::string_view token) {
 // A session/update in the envelope: is it a user message, or the end of a replay?
 void Edge::note_user_message(std::uint32_t row) {
   if (version_ == rules::Version::v1) return note_chunk_v1(row);
-  const std::string_view kind = envelope_.raw(Slot::update_kind);
-  const char first = kind.size() > 2 ? kind[1] : '\0';
+  if (envelope_.member(Slot::update_kind).type != ValueType::string) return;
+  const std::string_view kind = decoded(Slot::update_kind, method_scratch_);
+  const char first = kind.empty() ? '\0' : kind.front();
   if (first != 'u' && first != 's' && first != 'r') return;  // most are an agent's chunks
   if (!reads_history()) return;
   SessionHistory& history = sessions_.at(row).history;
-  if (kind == R"("state_update")" || kind == R"("replay_complete")") return history.note_finished();
-  const bool chunk = kind == R"("user_message_chunk")";
-  if (!chunk && kind != R"("user_message")") return;
+  if (kind == "state_update" || kind == "replay_complete") return history.note_finished();
+  const bool chunk = kind == "user_message_chunk";
+  if (!chunk && kind != "user_message") return;
   if (envelope_.member(Slot::update_message_id).type != ValueType::string) return history.note_gap();
   const std::string_view token = envelope_.raw(Slot::update_message_id);
   const Fingerprint id = hash_message_id(token);
@@ -67,7 +68,8 @@ void Edge::note_user_message(std::uint32_t row) {
 void Edge::note_chunk_v1(std::uint32_t row) {
   SessionHistory& history = sessions_.at(row).history;
   if (!history.is_reading()) return;
-  const bool is_chunk = envelope_.raw(Slot::update_kind) == R"("user_message_chunk")";
+  const bool is_chunk = envelope_.member(Slot::update_kind).type == ValueType::string &&
+                        decoded(Slot::update_kind, method_scratch_) == "user_message_chunk";
   if (!is_chunk) return history.end_message();
   const std::string_view id = envelope_.raw(Slot::update_message_id);
   if (!history.goes_on(id)) history.begin_message(id);
@@ -78,7 +80,9 @@ void Edge::note_chunk_v1(std::uint32_t row) {
 // v1: the end of a turn says that its prompt was taken in, unless it was cancelled before that or failed.
 void Edge::note_answer_v1(const Pending& pending) {
   SessionHistory& history = sessions_.at(pending.session).history;
-  const bool sure = envelope_.is_success() && envelope_.raw(Slot::result_stop_reason) != R"("cancelled")";
+  const bool cancelled = envelope_.member(Slot::result_stop_reason).type == ValueType::string &&
+                         decoded(Slot::result_stop_reason, other_id_scratch_) == "cancelled";
+  const bool sure = envelope_.is_success() && !cancelled;
   if (!sure) return history.set_complete(false);
   history.see(hash_ordinal(history.seen().size() + 1), &pending.content, true);
 }

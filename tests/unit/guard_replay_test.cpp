@@ -30,6 +30,20 @@ TEST_CASE("agent killed: a prompt that its history has is answered with its mess
   CHECK(ledger.read("A", "s1").rows.front().state == LedgerState::inserted);
 }
 
+TEST_CASE("agent killed: its history may be spelled in any way", "[guard]") {
+  MemoryLedger ledger;
+  Dialogue talk(guarded());
+  lose_one(talk, ledger);
+  talk.agent_restarts();
+  talk.agent_initializes(named);
+  const std::string own = only_line(talk);
+  talk.agent(
+      R"({"jsonrpc":"2.0","method":"session/update","params":{"update":{"content":[{"text":"\u0068i","type":"te\u0078t","annotations":null}],"messageI\u0064":"\u006d1","sessionUpdate":"user\u005fmessage"},"sessionId":"s\u0031"}})");
+  talk.agent(update_line("s1", "state_update", R"(,"state":"idle")"));
+  talk.agent(result_line(id_of(own), "{}"));
+  CHECK(talk.take_client().back() == result_line("3", R"({"messageId":"\u006d1"})"));
+}
+
 TEST_CASE("agent killed: a prompt that its history proves absent is sent again, the same bytes", "[guard]") {
   MemoryLedger ledger;
   Dialogue talk(guarded());
