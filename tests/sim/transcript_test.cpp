@@ -6,9 +6,9 @@
 //   >C error ID CODE REASON [OUTCOME]     ... this error of keyhop's own
 //   >C data NAME VALUE     the last error's data has this member (raw)
 //   >exit STATUS           keyhop ends
-//   [agent exits N] [agent is killed by N] [agent's stdout ends] [agent cannot start]
+//   [agent exits N] [agent is killed by N] [agent's stdout ends] [agent cannot start] [agent starts]
 //   [client closes] [client is gone] [signal N] [wait MS] [stderr TEXT]
-//   set keys forward, set silence MS      before anything else
+//   set keys forward, set silence MS, set restarts on     before anything else
 //   # comment
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -81,6 +81,8 @@ class Transcript {
     REQUIRE(talk_ == nullptr);
     if (line == "set keys forward") {
       settings_.keys = KeyMode::forward;
+    } else if (line == "set restarts on") {
+      settings_.restarts = true;
     } else if (line.starts_with("set silence ")) {
       settings_.silence_timeout = std::chrono::milliseconds(number_in(line));
     } else {
@@ -93,6 +95,7 @@ class Transcript {
       talk_ = std::make_unique<Dialogue>(settings_, false);
       return talk().happen(AgentStartFailed{agent_epoch, ENOENT});
     }
+    if (what == "agent starts") return talk().agent_starts();
     if (what.starts_with("agent exits "))
       return talk().agent_dies({ExitStatus::Kind::exited, number_in(what)});
     if (what.starts_with("agent is killed by "))
