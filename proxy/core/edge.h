@@ -176,7 +176,7 @@ class Edge {
   void flush_outbox(Step& step);
   void retract_waiting(std::uint32_t session, Step& step);
   bool cancel_deferred(const IdView& id, Step& step);
-  bool awaits_initialize();
+  bool awaits_initialize(Instant now);
   void begin_agent_frame(Step& step);
 
   // edge_history.cpp: what the agent's history tells
@@ -365,7 +365,9 @@ class Edge {
   std::size_t deferred_bytes_ = 0;
   bool retrying_ = false;
   bool retry_is_due_ = false;  // initialize was answered
-  Instant deferred_passed_{};  // of the oldest deferred frame, once others pass it
+  Instant initialize_asked_{};
+  bool initialize_passed_ = false;  // it was waited for long enough
+  Instant deferred_passed_{};       // of the oldest deferred frame, once others pass it
   Outbox outbox_;
   // Of the frame that is being written to the agent.
   std::uint32_t frame_session_ = SessionTable::none;

@@ -155,6 +155,10 @@ void Edge::on_client_request(const Frame& frame, Step& step) {
   const rules::MethodFacts& facts = facts_for(rules::Sender::client, rules::MessageKind::request);
   const std::string_view id_token = envelope_.raw(Slot::id);
   asked_anything_ = true;
+  if (facts.id == MethodId::initialize) {
+    initialize_asked_ = step.now;
+    initialize_passed_ = false;
+  }
   if (refuse_role(facts, step)) return;
   if (reach_ == AgentReach::gone) {
     INVARIANT(end_.has_value());

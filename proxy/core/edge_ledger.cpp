@@ -47,16 +47,19 @@ void Edge::use_salt(const Salt& salt) {
 // Whether the request at hand needs rows that were not read yet; orders them read.
 bool Edge::must_wait_for_ledger(Step& step) {
   if (envelope_.shape() != Shape::request || envelope_.has_duplicates()) return false;
-  if (envelope_.member(Slot::method).type != ValueType::string || version() != rules::Version::v2)
-    return false;
+  if (envelope_.member(Slot::method).type != ValueType::string) return false;
   const rules::MethodFacts& facts = facts_for(rules::Sender::client, rules::MessageKind::request);
+  // A prompt takes a place among messages that are hashed with the ledger's salt.
+  const bool tracked = version() == rules::Version::v2 || settings_.recover_prompts;
+  if (ledger_ == LedgerUse::opening && facts.id == MethodId::session_prompt && tracked) return true;
+  if (version() != rules::Version::v2) return false;
   const bool keyed = facts.retry_class == rules::RetryClass::keyed &&
                      envelope_.member(Slot::params_idempotency_key).type == ValueType::string;
   const bool activates = facts.effect == rules::SessionEffect::activates;
   const bool prompts = facts.id == MethodId::session_prompt;
   if (!keyed && !activates && !prompts) return false;
   // The scope of the rows is the agent's name, which comes with its answer.
-  if (version_ == rules::Version::unknown) return awaits_initialize();
+  if (version_ == rules::Version::unknown) return awaits_initialize(step.now);
   if (ledger_ == LedgerUse::opening) return keyed || activates;
   if (ledger_ != LedgerUse::ready || (!activates && !prompts)) return false;
   const std::uint32_t session = session_of(facts, true);
@@ -74,7 +77,10 @@ bool Edge::must_wait_for_ledger(Step& step) {
   return false;
 }
 
-bool Edge::awaits_initialize() {
+// An agent that is asked before it has answered initialize refuses (ACP v2) or queues: one that does neither
+// is not waited for.
+bool Edge::awaits_initialize(Instant now) {
+  if (now >= initialize_asked_ + limits::initialize_patience) return false;
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
     if (pending->facts->id == MethodId::initialize) return true;
   }
@@ -239,6 +245,8 @@ std::optional<Instant> Edge::ledger_deadline() const noexcept {
     const Session& session = sessions_.at(deferred.session);
     if (session.ledger == LedgerReading::waiting) consider(session.ledger_look_again);
   }
+  const bool nameless = !deferred_.empty() && version_ == rules::Version::unknown;
+  if (nameless && !initialize_passed_) consider(initialize_asked_ + limits::initialize_patience);
   return first;
 }
 
@@ -249,6 +257,10 @@ void Edge::check_ledger(Step& step) {
     const Session& session = sessions_.at(deferred.session);
     if (session.ledger == LedgerReading::waiting && session.ledger_look_again <= step.now)
       ask_ledger(deferred.session, step);
+  }
+  if (!initialize_passed_ && step.now >= initialize_asked_ + limits::initialize_patience) {
+    initialize_passed_ = true;
+    retry_deferred(step);
   }
   if (!deferred_.empty() && step.now >= deferred_.front().since + limits::commit_patience &&
       deferred_passed_ != deferred_.front().since) {

@@ -46,6 +46,7 @@ inline constexpr std::size_t held_bytes_max =
 // The ledger.
 inline constexpr std::chrono::milliseconds commit_patience{
     100};  // how long frames of other sessions wait behind a commit
+inline constexpr std::chrono::seconds initialize_patience{1};  // how long requests wait for the agent's name
 inline constexpr std::chrono::milliseconds owner_pause{
     50};                                                   // between two looks whether another run has ended
 inline constexpr std::chrono::seconds owner_patience{10};  // how long its end is waited for

@@ -88,6 +88,19 @@ TEST_CASE("what is sent along with initialize waits for the agent's name", "[gua
   CHECK(talk.take_client().back() == result_line("3", message_result("m1")));
 }
 
+TEST_CASE("an agent that never answers initialize is not waited for", "[guard]") {
+  MemoryLedger ledger;
+  Dialogue talk(guarded());
+  talk.use_ledger(ledger);
+  talk.client(request_line("0", "initialize", R"({"protocolVersion":2})"));
+  talk.client(keyed("2", "k", "hi"));
+  talk.client(keyed("3", "k", "hi"));
+  CHECK_FALSE(was_sent(talk, "k"));
+  talk.pass(limits::initialize_patience);
+  CHECK(talk.take_agent() == Lines{keyed("2", "k", "hi")});
+  CHECK_FALSE(talk.relay().next_deadline().has_value());
+}
+
 TEST_CASE("a refused initialize lets go what waited for it", "[guard]") {
   MemoryLedger ledger;
   Dialogue talk(guarded());
@@ -248,7 +261,7 @@ TEST_CASE("what was hashed before the ledger was open decides nothing", "[guard]
   Dialogue talk(guarded());
   talk.use_ledger(ledger, false);
   talk.open();
-  talk.client(unkeyed("2", "hi"));
+  talk.agent(user_message("m1", "hi"));
   talk.use_ledger(ledger);
   talk.client(keyed("3", "k", "hi"));
   talk.run_ledger();
