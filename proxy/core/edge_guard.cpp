@@ -60,6 +60,8 @@ std::uint64_t Edge::protect(Pending& pending, Step& step) {
   pending.is_command = message.is_command;
   const bool has_row = pending.key != Pending::no_row && guards(*pending.facts);
   if (!has_row && !std::exchange(pending.is_unkeyed, true)) ++session.open_unkeyed;
+  // What was there before it is only being read.
+  if (session.needs_reading || session.history.is_reading()) session.history.set_complete(false);
   pending.place = session.history.next_place();
   KeyRow* row = pending.is_unkeyed ? nullptr : &keys_.at(pending.key);
   if (row != nullptr) {
@@ -96,6 +98,11 @@ LedgerBatch Edge::begin_batch(std::uint32_t number) {
     batch.changes.emplace_back(
         PutLedgerMessage{{seen.id, seen.content, seen.is_content_known, seen.is_given, seen.seen_at}});
   }
+  // Never a message without its row: one that is given and whose row is open would prove the prompt absent.
+  keys_.for_each_of(number, [&](KeyRow& row) {
+    if (std::exchange(row.is_unsaved, false) && row.in_ledger)
+      batch.changes.emplace_back(UpdateLedgerRow{row_of(row)});
+  });
   for (LostUnkeyed& lost : session.lost_prompts) {
     if (!std::exchange(lost.in_ledger, true)) batch.changes.emplace_back(AddLedgerPrompt{lost.prompt});
   }
@@ -170,6 +177,7 @@ void Edge::on_committed(const LedgerCommitted& event, Step& step) {
 // messages.
 void Edge::note_unsaved(std::uint32_t number) {
   Session& session = sessions_.at(number);
+  keys_.for_each_of(number, [](KeyRow& row) { row.is_unsaved = true; });
   for (SeenMessage& seen : session.history.seen()) seen.is_saved = false;
   for (LostUnkeyed& lost : session.lost_prompts) lost.in_ledger = false;
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {

@@ -166,7 +166,8 @@ bool Edge::reads_before_resume(Pending& pending, Step& step) {
   Session& session = sessions_.at(pending.session);
   // Not while anything of it may be running: what is live could not be told from the replay.
   const bool may_read = reads_history() && reach_ == AgentReach::open &&
-                        session.state != SessionState::active && session.restore != Restore::asked;
+                        session.state != SessionState::active && session.restore != Restore::asked &&
+                        !session.history.is_reading();  // nor begun anew while another resume is read along
   if (!may_read) return false;
   if (version_ == rules::Version::v1) {
     if (pending.facts->id != MethodId::session_load) return false;
@@ -239,9 +240,14 @@ void Edge::conclude_replay(std::uint32_t number, Step& step) {
   const bool all_decided = std::none_of(prompts.begin(), prompts.end(), [](const LostPrompt& prompt) {
     return prompt.fate == PromptFate::unknown;
   });
-  if (v1 || (replay->proves() && all_decided)) history.set_complete(true);
+  bool any_open = false;
+  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending))
+    any_open = any_open || (pending->session == number && pending->place != 0 && !is_lost(*pending));
+  if (v1 || (replay->proves() && all_decided && !any_open)) history.set_complete(true);
+  // v2 marks a message as given in the batch that settles its prompt: neither is on the disk without the
+  // other.
   for (const LostPrompt& prompt : prompts) {
-    if (prompt.fate == PromptFate::inserted)
+    if (v1 && prompt.fate == PromptFate::inserted)
       history.see(replay->messages[prompt.message].id, &prompt.content, true);
   }
 }
@@ -277,10 +283,13 @@ void Edge::apply_fates(std::uint32_t number, std::span<const AskedPrompt> asked,
     } else if (each.row != nullptr) {
       if (fate == PromptFate::absent) forget_row(*each.row, step);
       if (fate != PromptFate::inserted) continue;
+      session.history.see(hash_message_id(each.token), &each.prompt.content, true);
       each.row->state = KeyState::inserted;
       each.row->message_id = each.token;
       save_row(*each.row, step);
     } else if (fate != PromptFate::unknown) {
+      if (fate == PromptFate::inserted)
+        session.history.see(hash_message_id(each.token), &each.prompt.content, true);
       const std::uint64_t place = each.prompt.sent_at;
       std::erase_if(session.lost_prompts,
                     [&](const LostUnkeyed& lost) { return lost.prompt.sent_at == place; });
@@ -319,6 +328,7 @@ bool Edge::settle_resolved(Pending& pending, Step& step) {
       step.actions.log(LogLevel::info,
                        "session/prompt: the agent's history has it; answered with its messageId");
       const std::string token = pending.found_id;
+      sessions_.at(pending.session).history.see(hash_message_id(token), &pending.content, true);
       if (pending.key != Pending::no_row) {
         KeyRow& row = keys_.at(std::exchange(pending.key, Pending::no_row));
         row.first = Pending::no_row;

@@ -21,6 +21,7 @@ bool Edge::needs_active_session(const rules::MethodFacts& facts) noexcept {
 }
 
 bool Edge::has_held_requests() const noexcept {
+  if (!deferred_.empty()) return true;
   return std::any_of(held_.begin(), held_.end(),
                      [](const Held& held) { return held.pending != Pending::no_row; });
 }
@@ -90,6 +91,7 @@ void Edge::send_stored(Pending& pending, std::string_view bytes, Step& step) {
 
 // Lost requests first, in their original order, then what was held, in its own.
 void Edge::release(Step& step) {
+  retry_is_due_ = true;  // what waits for a history may go on, behind these
   settle_ready(step);
   std::deque<Held> waiting;
   waiting.swap(held_);

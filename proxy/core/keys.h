@@ -42,6 +42,7 @@ struct KeyRow {
   bool is_command = false;
   std::uint64_t sent_at = 0;  // its place in the session's order; 0: never sent
   bool in_ledger = false;     // it was written there, or is being written
+  bool is_unsaved = false;    // a batch that may have told of it failed: the next one tells it again
 
   std::uint32_t row = Pending::no_row;  // for KeyTable only
   std::uint64_t hash = 0;

@@ -3,7 +3,7 @@
 import json
 
 from client import prompt_params
-from harness import expect, expect_equal, main, test
+from harness import expect, expect_equal, main, test, wait_for
 from restart import NEVER
 
 MANY = 1000
@@ -92,6 +92,8 @@ def a_cancel_of_any_one_cancels_all(room, position):
     client = keyhop.client
     session = client.open()
     ids = send_many(client, session, "[hang] once")
+    # A cancel that comes while the ledger takes its time is answered by keyhop.
+    wait_for(lambda: room.history().received(b"session/prompt"))
     client.notify("$/cancel_request", {"requestId": ids[position]})
     client.notify("$/cancel_request", {"requestId": ids[-1 - position]})
     answer = adjacent_answers(client, ids)

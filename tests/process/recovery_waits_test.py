@@ -184,6 +184,7 @@ def a_person_restarts_an_agent_that_hangs(room, version):
     client = keyhop.client
     session = client.open(version)
     first = room.history().epochs()[0]
+    client.answer(client.prompt(session, "all is ready"))
     os.kill(first, signal.SIGSTOP)
     prompt = client.prompt(session, "lost in the pipe")
     listing = client.request("session/list", {})
