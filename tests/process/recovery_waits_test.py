@@ -194,7 +194,7 @@ def a_person_restarts_an_agent_that_hangs(room, version):
     expect(processes.state_of(first) in ("", "Z"), "the stopped agent lives")
     finish(keyhop)
     expect_equal(len(room.history().epochs()), 2, "starts of the agent")
-    expect_equal(room.history().insertions(), [], "insertions")
+    expect_equal(len(room.history().insertions()), 1, "insertions")
 
 
 def start_in_restore(room, point="read:session/resume@1"):
