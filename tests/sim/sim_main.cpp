@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "tests/sim/every_byte.h"
+#include "tests/sim/guard_world.h"
 #include "tests/sim/lives_world.h"
 #include "tests/sim/messages.h"
 #include "tests/sim/world.h"
@@ -27,14 +29,16 @@ constexpr std::string_view help =
     "  --seed S                      replay one history, told line by line\n"
     "  --count N [--from S] [--jobs J]   N histories from seed S (1), on J threads (all)\n"
     "  --seeds FILE                  run these first, one a line, # begins a comment\n"
-    "  --world relay|lives|both      one agent process, many of them, or both for each seed (both)\n"
+    "  --world relay|lives|both|guard    one agent process, many of them, both for each seed (both), or "
+    "keyed\n"
+    "                                prompts over runs of keyhop with one ledger\n"
     "  --every-byte                  recorded dialogues, the agent killed at each byte\n"
     "  --record                      write the agent's half of those anew\n"
     "  --messages N                  N generated messages across a relay, both ways\n"
     "  --json                        the closing line as JSON\n"
     "Exit status: 0 all held, 1 an invariant broke, 64 usage.\n";
 
-enum class Worlds : std::uint8_t { relay, lives, both };
+enum class Worlds : std::uint8_t { relay, lives, both, guard };
 
 struct Options {
   Worlds worlds = Worlds::both;
@@ -57,8 +61,11 @@ bool read_number(std::string_view text, std::uint64_t& number) {
 }
 
 bool read_worlds(std::string_view word, Worlds& worlds) {
-  worlds = word == "relay" ? Worlds::relay : word == "lives" ? Worlds::lives : Worlds::both;
-  return word == "relay" || word == "lives" || word == "both";
+  static constexpr std::string_view names[] = {"relay", "lives", "both", "guard"};
+  const auto found = std::find(std::begin(names), std::end(names), word);
+  if (found == std::end(names)) return false;
+  worlds = static_cast<Worlds>(found - std::begin(names));
+  return true;
 }
 
 // False: the complaint has been printed.
@@ -119,6 +126,7 @@ int replay(std::string_view name, std::uint64_t seed) {
 }
 
 int replay(const Options& options) {
+  if (options.worlds == Worlds::guard) return replay<GuardWorld>("guard", options.seed);
   int status = 0;
   if (options.worlds != Worlds::lives) status |= replay<World>("relay", options.seed);
   if (options.worlds != Worlds::relay) status |= replay<LivesWorld>("lives", options.seed);
@@ -169,6 +177,7 @@ class Campaign {
   }
 
   void run_one(std::uint64_t seed, bool twice) {
+    if (options_.worlds == Worlds::guard) return run_in<GuardWorld>("guard", seed, twice);
     if (options_.worlds != Worlds::lives) run_in<World>("relay", seed, twice);
     if (options_.worlds != Worlds::relay) run_in<LivesWorld>("lives", seed, twice);
   }
