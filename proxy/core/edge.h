@@ -203,7 +203,9 @@ class Edge {
     std::string token = {};  // inserted: the message's id, raw
   };
   std::vector<AskedPrompt> collect_lost(std::uint32_t session);
-  void conclude_replay(std::uint32_t session, Step& step);
+  void begin_replay(std::uint32_t session, std::uint32_t reader);
+  std::optional<Replay> end_replay(std::uint32_t session, std::uint32_t reader);
+  void conclude_replay(std::uint32_t session, std::uint32_t reader, Step& step);
   void verify_remembered(std::uint32_t session, const Replay& replay, std::span<const LostPrompt> prompts,
                          Step& step);
   void apply_fates(std::uint32_t session, std::span<const AskedPrompt> asked, Step& step);

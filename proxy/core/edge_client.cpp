@@ -234,6 +234,7 @@ void Edge::begin_request(Pending& pending, Step& step) {
   frame_session_ = pending.session;
   frame_pending_ = pending.row;
   if (pending.session != SessionTable::none) note_client_frame(pending.session);
+  if (pending.reads_history) begin_replay(pending.session, pending.row);  // also when it is sent again
   const bool waits = frame_ticket_ != 0 || !outbox_.empty();
   pending.sent_at = waits ? Pending::waits_in_outbox : agent_bytes_;
 }

@@ -171,7 +171,6 @@ bool Edge::reads_before_resume(Pending& pending, Step& step) {
   if (!may_read) return false;
   if (version_ == rules::Version::v1) {
     if (pending.facts->id != MethodId::session_load) return false;
-    session.history.begin_replay();
     pending.reads_history = true;
     return false;
   }
@@ -181,7 +180,6 @@ bool Edge::reads_before_resume(Pending& pending, Step& step) {
   padded.append(limits::padding_bytes, ' ');
   const std::string_view start = std::string_view(padded).substr(0, from_start.size());
   if (asks && fingerprinter_.of_content(cursor) == fingerprinter_.of_content(start)) {
-    session.history.begin_replay();
     pending.reads_history = true;
     return false;
   }
@@ -213,11 +211,23 @@ std::vector<Edge::AskedPrompt> Edge::collect_lost(std::uint32_t number) {
   return asked;
 }
 
+// One replay is read at a time: the one that was asked for last.
+void Edge::begin_replay(std::uint32_t session, std::uint32_t reader) {
+  sessions_.at(session).replay_reader = reader;
+  sessions_.at(session).history.begin_replay();
+}
+
+// What it showed, if it is the one that is being read.
+std::optional<Replay> Edge::end_replay(std::uint32_t session, std::uint32_t reader) {
+  if (sessions_.at(session).replay_reader != reader) return std::nullopt;
+  return sessions_.at(session).history.end_replay();
+}
+
 // The replay at hand is over. Decides every prompt of the session whose answer was lost, and holds every
 // remembered message id against it.
-void Edge::conclude_replay(std::uint32_t number, Step& step) {
+void Edge::conclude_replay(std::uint32_t number, std::uint32_t reader, Step& step) {
   SessionHistory& history = sessions_.at(number).history;
-  std::optional<Replay> replay = history.end_replay();
+  std::optional<Replay> replay = end_replay(number, reader);
   if (!replay) return;
   sessions_.at(number).needs_reading = false;
   const bool v1 = version_ == rules::Version::v1;

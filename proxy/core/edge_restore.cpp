@@ -195,7 +195,7 @@ void Edge::restore_session(std::uint32_t row, Step& step) {
   session.restore = Restore::asked;
   session.asks_replay = replays;
   session.hides_history = way == MethodId::session_load || session.asks_replay;
-  if (session.asks_replay) session.history.begin_replay();
+  if (session.asks_replay) begin_replay(row, Pending::no_row);
   session.last_restore = session.restore_alive = step.now;
   session.restored_values.clear();
   std::string params = "{\"sessionId\":";
@@ -225,7 +225,7 @@ void Edge::on_session_restored(std::uint32_t row, Step& step) {
       session.asks_replay && version_ == rules::Version::v2 && !session.history.is_finished();
   session.refusal.clear();
   report_result(session.restored_values);
-  conclude_replay(row, step);
+  conclude_replay(row, Pending::no_row, step);
   session.to_set = session.values.differing_from(session.restored_values);
   session.first_tries = session.to_set.size();
   session.next_to_set = 0;
@@ -236,7 +236,7 @@ void Edge::on_session_restored(std::uint32_t row, Step& step) {
 void Edge::on_session_refused(std::uint32_t row, std::string_view error, Step& step) {
   Session& session = sessions_.at(row);
   session.hides_history = false;
-  session.history.end_replay();
+  end_replay(row, Pending::no_row);
   const std::string_view code = envelope_.raw(Slot::error_code);
   if (std::exchange(session.asks_replay, false) && code == "-32602") {
     step.actions.log(LogLevel::warning,
@@ -359,7 +359,7 @@ void Edge::check_restores(Step& step) {
     Session& session = sessions_.at(own_[i].session);
     // What it still shows of the past is no news, until the client speaks of the session.
     session.hides_rest = std::exchange(session.hides_history, false);
-    session.history.end_replay();
+    end_replay(own_[i].session, Pending::no_row);
     const bool precedes = std::exchange(session.precedes_resume, false);
     session.restore = precedes ? Restore::none : Restore::refused;
     if (!precedes) session.refusal = restore_timeout_error;

@@ -39,7 +39,7 @@ void Edge::remove_request(Pending& pending) noexcept {
 // order.
 void Edge::answer_all(Pending& pending, const Frame& frame, Step& step) {
   note_newer_change(pending);
-  if (pending.reads_history && !envelope_.is_success()) sessions_.at(pending.session).history.end_replay();
+  if (pending.reads_history && !envelope_.is_success()) end_replay(pending.session, pending.row);
   if (envelope_.is_success()) take_effect(pending, step);
   note_answer(pending, step);
   settle_key_answered(pending, step);
@@ -89,7 +89,7 @@ void Edge::take_effect(const Pending& pending, Step& step) {
     case rules::SessionEffect::activates:
       set_state(pending.session, SessionState::active);
       learn_session(pending, pending.session);
-      if (pending.reads_history) conclude_replay(pending.session, step);
+      if (pending.reads_history) conclude_replay(pending.session, pending.row, step);
       break;
     case rules::SessionEffect::closes:
     case rules::SessionEffect::archives: set_state(pending.session, SessionState::inactive); break;

@@ -85,9 +85,11 @@ struct Session {
   bool has_living_owner = false;    // its open rows cannot be decided yet
   bool needs_reading = false;       // its rows were not held against what the present epoch shows
   bool asks_replay = false;         // the restore at hand asked for the history
-  bool replay_refused = false;      // the present epoch does not show it
-  bool precedes_resume = false;     // the restore at hand comes before the client's own resume
-  bool hides_rest = false;          // what may still come of the replay, until news of the state
+  // Who asked for the replay that is being read: a resume of the client's (its row), or keyhop (no_row).
+  std::uint32_t replay_reader = UINT32_MAX;
+  bool replay_refused = false;   // the present epoch does not show it
+  bool precedes_resume = false;  // the restore at hand comes before the client's own resume
+  bool hides_rest = false;       // what may still come of the replay, until news of the state
   SessionHistory history;
   std::vector<LostUnkeyed> lost_prompts;  // in the order in which they were sent
 
