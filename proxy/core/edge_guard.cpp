@@ -62,6 +62,9 @@ std::uint64_t Edge::protect(Pending& pending, Step& step) {
   if (!has_row && !std::exchange(pending.is_unkeyed, true)) ++session.open_unkeyed;
   // What was there before it is only being read.
   if (session.needs_reading || session.history.is_reading()) session.history.set_complete(false);
+  // One that never left (or is proven absent) takes a new place: the ledger's old one would stand for
+  // another.
+  const std::uint64_t stale = std::exchange(pending.in_ledger, false) ? pending.place : 0;
   pending.place = session.history.next_place();
   KeyRow* row = pending.is_unkeyed ? nullptr : &keys_.at(pending.key);
   if (row != nullptr) {
@@ -70,8 +73,9 @@ std::uint64_t Edge::protect(Pending& pending, Step& step) {
     row->sent_at = pending.place;
   }
   if (ledger_ != LedgerUse::ready) return 0;
-  if (row == nullptr && !has_undecided(pending.session)) return 0;
+  if (row == nullptr && stale == 0 && !has_undecided(pending.session)) return 0;
   LedgerBatch batch = begin_batch(pending.session);
+  if (stale != 0) batch.changes.emplace_back(RemoveLedgerPrompt{stale});
   if (row == nullptr) {
     // It is one of the prompts under way, which every batch tells of.
   } else if (std::exchange(row->in_ledger, true)) {

@@ -140,6 +140,22 @@ TEST_CASE("no batch tells of a settled prompt", "[guard]") {
   CHECK(ledger.read("A", "s1").prompts.empty());
 }
 
+TEST_CASE("a prompt without a key that is sent later has its later place in the ledger", "[guard]") {
+  MemoryLedger ledger;
+  Dialogue talk(guarded());
+  open_guarded(talk, ledger);
+  talk.client(keyed("3", "k", "one"));
+  talk.client(unkeyed("4", "hi"));  // behind it, and never sent to this agent
+  talk.agent_restarts();
+  talk.agent_initializes(named);
+  talk.run_ledger();
+  const std::uint64_t before = ledger.read("A", "s1").prompts.front().sent_at;
+  show_history(talk, {});
+  CHECK(talk.take_agent().size() == 2);
+  REQUIRE(ledger.read("A", "s1").prompts.size() == 1);
+  CHECK(ledger.read("A", "s1").prompts.front().sent_at > before);
+}
+
 TEST_CASE("after a conflict the other keyhop's row is what counts", "[guard]") {
   MemoryLedger ledger;
   Dialogue one(guarded());
