@@ -25,6 +25,9 @@ LedgerState state_of(KeyState state) noexcept {
   return LedgerState::unknown;
 }
 
+// Its outcome is not known, or the ledger may not know it.
+bool is_undecided(const KeyRow& row) noexcept { return row.state != KeyState::inserted || row.is_unsaved; }
+
 LedgerRow row_of(const KeyRow& row) {
   return {.key = row.key_hash,
           .print = row.print,
@@ -45,7 +48,7 @@ bool Edge::tracks(const Pending& pending) const noexcept {
 
 bool Edge::has_undecided(std::uint32_t session) {
   bool undecided = false;
-  keys_.for_each_of(session, [&](KeyRow& row) { undecided = undecided || row.state != KeyState::inserted; });
+  keys_.for_each_of(session, [&](KeyRow& row) { undecided = undecided || is_undecided(row); });
   return undecided;
 }
 
@@ -210,7 +213,7 @@ void Edge::fail_commit(const Commit& commit, LedgerError error, Step& step) {
     // A prompt without a key goes on, unless it could be taken for a keyed one later.
     bool resembles = false;
     keys_.for_each_of(pending.session, [&](KeyRow& other) {
-      resembles = resembles || (other.state != KeyState::inserted && other.content == pending.content);
+      resembles = resembles || (is_undecided(other) && other.content == pending.content);
     });
     pending.in_ledger = false;
     if (!resembles) return outbox_.confirm(commit.ticket);

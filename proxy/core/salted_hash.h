@@ -14,7 +14,8 @@ namespace acp {
 
 struct Fingerprint {
   std::array<std::uint8_t, 16> bytes{};
-  auto operator<=>(const Fingerprint&) const = default;
+  bool operator==(const Fingerprint&) const = default;
+  bool operator<(const Fingerprint& other) const noexcept { return bytes < other.bytes; }
 };
 
 using Salt = std::array<std::uint8_t, 32>;
