@@ -356,9 +356,10 @@ class Edge {
     std::uint32_t session;
     std::uint32_t key;      // row of keys_, or no_row
     std::uint32_t pending;  // row of from_client_; no_row: nothing waits for it
-    bool is_void = false;   // what it builds on was not written: worth nothing
+    bool is_void = false;   // what it builds on was not written
   };
   void fail_commit(const Commit& commit, LedgerError error, Step& step);
+  void commit_again(const Commit& commit, Step& step);
   LedgerUse ledger_ = LedgerUse::none;
   LedgerError ledger_error_ = LedgerError::none;
   std::string agent_name_;  // in the ledger

@@ -169,21 +169,40 @@ void Edge::on_committed(const LedgerCommitted& event, Step& step) {
   if (found == commits_.end()) return;
   const Commit commit = *found;
   commits_.erase(found);
-  const LedgerError error =
-      commit.is_void && event.error == LedgerError::none ? LedgerError::failed : event.error;
-  if (error == LedgerError::none) {
-    outbox_.confirm(event.ticket);
-  } else {
+  if (event.error != LedgerError::none) {
     note_unsaved(commit.session);
-    fail_commit(commit, error, step);
+    fail_commit(commit, event.error, step);
+  } else if (commit.is_void && outbox_.waits_for(event.ticket)) {
+    commit_again(commit, step);
+  } else {
+    outbox_.confirm(event.ticket);
   }
   flush_outbox(step);
+}
+
+// What was written left out what an earlier batch should have told, and that one failed: the frame waits for
+// a batch that tells all of it.
+void Edge::commit_again(const Commit& commit, Step& step) {
+  LedgerBatch batch = begin_batch(commit.session);
+  if (commit.key != Pending::no_row) {
+    KeyRow& row = keys_.at(commit.key);
+    if (std::exchange(row.in_ledger, true)) {
+      batch.changes.emplace_back(UpdateLedgerRow{row_of(row)});
+    } else {
+      batch.changes.emplace_back(AddLedgerRow{row_of(row)});
+    }
+  }
+  batch.ticket = ++tickets_;
+  outbox_.wait_for(commit.ticket, batch.ticket);
+  commits_.push_back({batch.ticket, commit.session, commit.key, commit.pending});
+  step.actions.commit(std::move(batch));
 }
 
 // A batch was not written: whatever it told goes into the next one, so that no row is ever without its
 // messages.
 void Edge::note_unsaved(std::uint32_t number) {
   Session& session = sessions_.at(number);
+  for (Commit& later : commits_) later.is_void = later.is_void || later.session == number;
   keys_.for_each_of(number, [](KeyRow& row) { row.is_unsaved = true; });
   for (SeenMessage& seen : session.history.seen()) seen.is_saved = false;
   for (LostUnkeyed& lost : session.lost_prompts) lost.in_ledger = false;
@@ -203,7 +222,6 @@ void Edge::fail_commit(const Commit& commit, LedgerError error, Step& step) {
   if (row != nullptr) {
     row->in_ledger = false;
     if (conflict) sessions_.at(row->session).ledger = LedgerReading::unread;
-    for (Commit& later : commits_) later.is_void = later.is_void || later.key == commit.key;
   }
   Pending& pending = from_client_.at(commit.pending);
   const bool waits = pending.row != Pending::no_row && pending.sent_at == Pending::waits_in_outbox &&

@@ -13,6 +13,12 @@ void Outbox::confirm(std::uint64_t ticket) noexcept {
   }
 }
 
+void Outbox::wait_for(std::uint64_t ticket, std::uint64_t other) noexcept {
+  for (Frame& frame : frames_) {
+    if (frame.ticket == ticket) frame.ticket = other;
+  }
+}
+
 bool Outbox::waits_for(std::uint64_t ticket) const noexcept {
   return std::any_of(frames_.begin(), frames_.end(),
                      [&](const Frame& frame) { return frame.ticket == ticket; });

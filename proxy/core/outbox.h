@@ -44,6 +44,8 @@ class Outbox {
   // A commit has succeeded: its frames wait for it no longer.
   void confirm(std::uint64_t ticket) noexcept;
   bool waits_for(std::uint64_t ticket) const noexcept;
+  // The frames that waited for one commit wait for another.
+  void wait_for(std::uint64_t ticket, std::uint64_t other) noexcept;
   // Takes the next frame that may leave, if there is one.
   std::optional<Frame> take_free(Instant now);
   // Takes out the frame of a request: it will not be sent.

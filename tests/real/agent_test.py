@@ -163,7 +163,8 @@ def kill_agent(first, whole=False, number=signal.SIGKILL):
     itself or by keyhop's hand."""
     everything = [first, *processes.descendants(first)]
     for pid in everything if whole else everything[:1]:
-        os.kill(pid, number)
+        with contextlib.suppress(ProcessLookupError):  # what ended meanwhile need not be killed
+            os.kill(pid, number)
     for pid in everything:
         processes.wait_gone(pid)
 
