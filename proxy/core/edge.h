@@ -156,7 +156,6 @@ class Edge {
 
   // edge_ledger.cpp: frames that wait for what the ledger has
   bool must_wait_for_ledger(Step& step);
-  bool must_wait_for_history();
   bool defer(const Frame& frame, Step& step);
   void retry_deferred(Step& step);
   void ask_ledger(std::uint32_t session, Step& step);

@@ -65,8 +65,7 @@ void Edge::on_client_frame(const Frame& frame, Step& step) {
     return refuse(certain ? beginning.id : std::string_view{}, refusal.code, refusal.reason, refusal.message,
                   step);
   }
-  const bool may_wait = ledger_ != LedgerUse::none || !is_settled() || !deferred_.empty();
-  if (may_wait && defer(frame, step)) return;
+  if (ledger_ != LedgerUse::none && defer(frame, step)) return;
   on_client_message(frame, step);
 }
 

@@ -96,41 +96,24 @@ void Edge::ask_ledger(std::uint32_t row, Step& step) {
   step.actions.read_ledger(session.ledger_ticket, agent_name_, session.id);
 }
 
-// Whether the request at hand has a key that the guard knows, in a session whose history is about to tell
-// what became of it: what is remembered may be true no more.
-bool Edge::must_wait_for_history() {
-  if (!later_epoch_ || envelope_.shape() != Shape::request || envelope_.has_duplicates()) return false;
-  if (envelope_.member(Slot::method).type != ValueType::string ||
-      envelope_.member(Slot::params_idempotency_key).type != ValueType::string)
-    return false;
-  const rules::MethodFacts& facts = facts_for(rules::Sender::client, rules::MessageKind::request);
-  const std::uint32_t row = guards(facts) ? session_of(facts, false) : SessionTable::none;
-  if (row == SessionTable::none || !sessions_.at(row).needs_reading) return false;
-  const Restore restore = sessions_.at(row).restore;
-  return restore == Restore::due || restore == Restore::asked;
-}
-
 // Keeps the frame at hand for later if it, or one before it, waits for the ledger. Once that takes long only
 // frames of the same session wait.
 bool Edge::defer(const Frame& frame, Step& step) {
   if (reach_ == AgentReach::gone) return false;
-  const bool needs_rows = ledger_ != LedgerUse::none && must_wait_for_ledger(step);
-  const bool needs_history = !needs_rows && must_wait_for_history();
-  if (!needs_rows && !needs_history && deferred_.empty()) return false;
+  const bool needs_rows = must_wait_for_ledger(step);
+  if (!needs_rows && deferred_.empty()) return false;
   std::uint32_t session = SessionTable::none;
   if (envelope_.member(Slot::params_session_id).type == ValueType::string)
     session = sessions_.find(decoded(Slot::params_session_id, session_scratch_));
   const bool others_pass =
       !deferred_.empty() && step.now >= deferred_.front().since + limits::commit_patience;
-  if (!needs_rows && !needs_history && others_pass) {
+  if (!needs_rows && others_pass) {
     const bool behind = std::any_of(deferred_.begin(), deferred_.end(), [&](const Deferred& waiting) {
       return waiting.session == session && session != SessionTable::none;
     });
     if (!behind) return false;
   }
-  // In a restore each session waits for itself.
-  const Instant since = needs_history ? step.now - limits::commit_patience : step.now;
-  deferred_.push_back({session, since, std::string(frame.text)});
+  deferred_.push_back({session, step.now, std::string(frame.text)});
   deferred_bytes_ += frame.text.size();
   return true;
 }

@@ -2,6 +2,7 @@
 
 import bisect
 import json
+import os
 import subprocess
 import threading
 import time
@@ -9,6 +10,7 @@ import time
 from harness import Failure, expect
 
 LATE_MAX = 0.1
+REPORTED_ONLY = os.environ.get("KEYHOP_LATENESS") == "reported"
 
 
 class Heartbeat:
@@ -111,6 +113,8 @@ class Lateness:
                 continue  # the agent was killed between its writing and its record of that
             late = came - decided
             found.append(late)
+            if REPORTED_ONLY:  # a sanitizer's program is late by nature
+                continue
             if late > self.heartbeat.late_max(decided, came):
                 raise Failure(f"{late * 1000:.0f} ms late: {message}")
         return found

@@ -191,40 +191,6 @@ TEST_CASE("an id that the agent changes when it stores a message", "[guard]") {
   }
 }
 
-TEST_CASE("a retry in the restore waits for the history", "[guard]") {
-  const bool with_ledger = GENERATE(true, false);
-  MemoryLedger ledger;
-  Settings settings = guarded();
-  settings.ledger = with_ledger;
-  Dialogue talk(settings);
-  open_guarded(talk, ledger);
-  for (const auto& [id, key, message] : {std::tuple{"2", "k0", "m0"}, std::tuple{"3", "k", "m1"}}) {
-    talk.client(keyed(id, key, key));
-    talk.run_ledger();
-    talk.agent(result_line(id, message_result(message)));
-  }
-  talk.take_client();
-  talk.take_agent();
-  talk.agent_restarts();
-  talk.client(keyed("4", "k", "k"));
-  talk.client(request_line("5", "session/list"));
-  talk.agent_initializes(named);
-  talk.client(keyed("6", "k0", "k0"));
-  talk.run_ledger();
-  CHECK(talk.take_client() == none);
-  const std::string own = talk.take_agent().front();
-  REQUIRE(method_of(own) == "session/resume");
-  talk.agent(user_message("m0", "k0"));  // m1 was never saved
-  talk.agent(update_line("s1", "state_update"));
-  talk.agent(result_line(id_of(own)));
-  talk.run_ledger();
-  CHECK(talk.take_agent() == Lines{keyed("4", "k", "k")});
-  CHECK(talk.take_client() ==
-        Lines{update_line("s1", "state_update"), result_line("6", message_result("m0"))});
-  talk.happen(LinkEnded{client_link, LinkEnd::eof, 0});
-  CHECK(talk.relay().edge().open_requests() == 2);
-}
-
 TEST_CASE("a prompt given up while it waits for its commit has had its answer", "[guard]") {
   Settings settings = guarded();
   settings.silence_timeout = std::chrono::seconds(1);
