@@ -80,8 +80,8 @@ class Edge {
   // When something that waits for the ledger is looked at again, and that.
   std::optional<Instant> ledger_deadline() const noexcept;
   void check_ledger(Step& step);
-  // Frames that were read and wait for the ledger.
-  bool has_unsent() const noexcept { return !deferred_.empty() || !outbox_.empty(); }
+  // Nothing that the client sent waits for anything: an answer, the agent, the ledger.
+  bool is_done() const noexcept { return open_requests() == 0 && deferred_.empty() && outbox_.empty(); }
 
   // The client reads no more: nobody is owed an answer.
   void lose_client() noexcept { client_gone_ = true; }
@@ -169,7 +169,8 @@ class Edge {
   LedgerBatch begin_batch(std::uint32_t session);
   void save(std::uint32_t session, LedgerBatch batch, Step& step);
   void note_unsaved(std::uint32_t session);
-  void save_row(const KeyRow& row, Step& step);
+  void save_row(KeyRow& row, Step& step);
+  static void tell_row(KeyRow& row, LedgerBatch& batch);
   void forget_row(KeyRow& row, Step& step);
   void forget_session(std::uint32_t session, Step& step);
   bool has_undecided(std::uint32_t session);
@@ -359,6 +360,7 @@ class Edge {
   };
   void fail_commit(const Commit& commit, LedgerError error, Step& step);
   void commit_again(const Commit& commit, Step& step);
+  std::uint64_t order(LedgerBatch batch, Commit commit, Step& step);
   LedgerUse ledger_ = LedgerUse::none;
   LedgerError ledger_error_ = LedgerError::none;
   std::string agent_name_;  // in the ledger

@@ -46,6 +46,15 @@ bool Edge::tracks(const Pending& pending) const noexcept {
          pending.facts->id == MethodId::session_prompt;
 }
 
+// The row as it is now, whether the file has it or not.
+void Edge::tell_row(KeyRow& row, LedgerBatch& batch) {
+  if (std::exchange(row.in_ledger, true)) {
+    batch.changes.emplace_back(UpdateLedgerRow{row_of(row)});
+  } else {
+    batch.changes.emplace_back(AddLedgerRow{row_of(row)});
+  }
+}
+
 bool Edge::has_undecided(std::uint32_t session) {
   bool undecided = false;
   keys_.for_each_of(session, [&](KeyRow& row) { undecided = undecided || is_undecided(row); });
@@ -81,13 +90,16 @@ std::uint64_t Edge::protect(Pending& pending, Step& step) {
   if (stale != 0) batch.changes.emplace_back(RemoveLedgerPrompt{stale});
   if (row == nullptr) {
     // It is one of the prompts under way, which every batch tells of.
-  } else if (std::exchange(row->in_ledger, true)) {
-    batch.changes.emplace_back(UpdateLedgerRow{row_of(*row)});
   } else {
-    batch.changes.emplace_back(AddLedgerRow{row_of(*row)});
+    tell_row(*row, batch);
   }
-  batch.ticket = ++tickets_;
-  commits_.push_back({batch.ticket, pending.session, pending.key, pending.row});
+  return order(std::move(batch), {0, pending.session, pending.key, pending.row}, step);
+}
+
+// Orders a batch written under the next ticket, which is returned.
+std::uint64_t Edge::order(LedgerBatch batch, Commit commit, Step& step) {
+  batch.ticket = commit.ticket = ++tickets_;
+  commits_.push_back(commit);
   step.actions.commit(std::move(batch));
   return tickets_;
 }
@@ -126,16 +138,13 @@ LedgerBatch Edge::begin_batch(std::uint32_t number) {
 
 // Written when it may be: nothing waits for it.
 void Edge::save(std::uint32_t session, LedgerBatch batch, Step& step) {
-  batch.ticket = ++tickets_;
-  commits_.push_back({batch.ticket, session, Pending::no_row, Pending::no_row});
-  step.actions.commit(std::move(batch));
+  order(std::move(batch), {0, session, Pending::no_row, Pending::no_row}, step);
 }
 
-void Edge::save_row(const KeyRow& row, Step& step) {
+void Edge::save_row(KeyRow& row, Step& step) {
   if (!row.in_ledger) return;
-  LedgerBatch batch = begin_batch(row.session);
-  batch.changes.emplace_back(UpdateLedgerRow{row_of(row)});
-  save(row.session, std::move(batch), step);
+  row.is_unsaved = true;  // every batch tells of such rows
+  save(row.session, begin_batch(row.session), step);
 }
 
 // The key is unused again, here and in the file.
@@ -184,18 +193,9 @@ void Edge::on_committed(const LedgerCommitted& event, Step& step) {
 // a batch that tells all of it.
 void Edge::commit_again(const Commit& commit, Step& step) {
   LedgerBatch batch = begin_batch(commit.session);
-  if (commit.key != Pending::no_row) {
-    KeyRow& row = keys_.at(commit.key);
-    if (std::exchange(row.in_ledger, true)) {
-      batch.changes.emplace_back(UpdateLedgerRow{row_of(row)});
-    } else {
-      batch.changes.emplace_back(AddLedgerRow{row_of(row)});
-    }
-  }
-  batch.ticket = ++tickets_;
-  outbox_.wait_for(commit.ticket, batch.ticket);
-  commits_.push_back({batch.ticket, commit.session, commit.key, commit.pending});
-  step.actions.commit(std::move(batch));
+  if (commit.key != Pending::no_row) tell_row(keys_.at(commit.key), batch);
+  const std::uint64_t ticket = order(std::move(batch), {0, commit.session, commit.key, commit.pending}, step);
+  outbox_.wait_for(commit.ticket, ticket);
 }
 
 // A batch was not written: whatever it told goes into the next one, so that no row is ever without its

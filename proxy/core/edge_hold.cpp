@@ -91,7 +91,6 @@ void Edge::send_stored(Pending& pending, std::string_view bytes, Step& step) {
 
 // Lost requests first, in their original order, then what was held, in its own.
 void Edge::release(Step& step) {
-  retry_is_due_ = true;  // what waits for a history may go on, behind these
   settle_ready(step);
   std::deque<Held> waiting;
   waiting.swap(held_);

@@ -366,7 +366,6 @@ void Edge::check_restores(Step& step) {
     release(step);
     finish_epoch_if_restored(step);
   }
-  if (std::exchange(retry_is_due_, false)) retry_deferred(step);
 }
 
 }  // namespace acp

@@ -136,8 +136,7 @@ void Relay::on_client_lost(Step& step) {
 }
 
 void Relay::begin_draining(Step& step) {
-  const bool done = edge_.open_requests() == 0 && !edge_.has_unsent();
-  if (done || edge_.is_client_gone()) return begin_closing(step);
+  if (edge_.is_done() || edge_.is_client_gone()) return begin_closing(step);
   set_phase(Phase::draining);
   phase_deadline_ = step.now + settings_.drain;
 }
@@ -293,7 +292,7 @@ void Relay::on(const LedgerRead& event, Step& step) {
 
 void Relay::after_ledger(Step& step) {
   after_client_frames(step);
-  if (phase_ == Phase::draining && edge_.open_requests() == 0 && !edge_.has_unsent()) begin_closing(step);
+  if (phase_ == Phase::draining && edge_.is_done()) begin_closing(step);
 }
 
 }  // namespace acp

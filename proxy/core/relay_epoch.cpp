@@ -93,8 +93,7 @@ void Relay::on_agent_stream_end(Step& step) {
 
 void Relay::after_agent_frames(Step& step) {
   if (edge_.is_agent_unreadable() && is_alive()) return end_agent(term_to_kill, step);
-  if (phase_ == Phase::draining && edge_.open_requests() == 0 && !edge_.has_unsent())
-    return begin_closing(step);
+  if (phase_ == Phase::draining && edge_.is_done()) return begin_closing(step);
   const bool restores = phase_ == Phase::restoring || (phase_ == Phase::draining && epoch_ != Epoch{1});
   if (!restores) return;
   switch (edge_.epoch_state()) {

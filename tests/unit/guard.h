@@ -65,6 +65,14 @@ inline std::string resume_line(std::string_view id, std::string_view more = "") 
                       fmt::format(R"({{"sessionId":"s1","cwd":"/w","mcpServers":[]{}}})", more));
 }
 
+// One keyed prompt "hi", sent and not answered.
+inline void lose_one(Dialogue& talk, MemoryLedger& ledger) {
+  open_guarded(talk, ledger);
+  talk.client(keyed("3", "k", "hi"));
+  talk.run_ledger();
+  REQUIRE(talk.take_agent() == Lines{keyed("3", "k", "hi")});
+}
+
 using History = std::vector<std::pair<std::string, std::string>>;  // message id, text
 
 // The agent answers keyhop's own resume, the one line that it got: with its history if that is asked for.

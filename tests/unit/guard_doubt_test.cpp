@@ -46,10 +46,7 @@ TEST_CASE("a replay with a hole proves nothing", "[guard]") {
   Settings settings = guarded();
   settings.frame_bytes_max = 2048;
   Dialogue talk(settings);
-  open_guarded(talk, ledger);
-  talk.client(keyed("3", "k", "hi"));
-  talk.run_ledger();
-  talk.take_agent();
+  lose_one(talk, ledger);
   talk.agent_restarts();
   talk.agent_initializes(named);
   const std::string own = only_line(talk);

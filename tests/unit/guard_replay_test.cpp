@@ -9,14 +9,6 @@ namespace {
 
 const Lines none;
 
-// One keyed prompt "hi", sent and not answered.
-void lose_one(Dialogue& talk, MemoryLedger& ledger) {
-  open_guarded(talk, ledger);
-  talk.client(keyed("3", "k", "hi"));
-  talk.run_ledger();
-  REQUIRE(talk.take_agent() == Lines{keyed("3", "k", "hi")});
-}
-
 TEST_CASE("agent killed: a prompt that its history has is answered with its messageId", "[guard]") {
   MemoryLedger ledger;
   Dialogue talk(guarded());
