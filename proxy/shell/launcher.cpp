@@ -40,9 +40,9 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }
 
 // Forks; the child runs the watchdog and never returns. Signals stay blocked over the fork, so that no
-// handler of keyhop's runs in the child. The ledger's thread may be anywhere: fork(3) gives the child a sound
-// malloc, and of all other locks the watchdog takes none. libuv's atfork handler makes pipes anew that the
-// watchdog closes with all the rest.
+// handler of keyhop's runs in the child. The ledger's thread may be anywhere: of the locks that
+// it may hold the watchdog takes none, not even malloc's (page_allocator.h). libuv's atfork handler makes
+// pipes anew that the watchdog closes with all the rest.
 int fork_watchdog(const WatchdogPlan& plan, Watchdog& watchdog) {
   sigset_t all;
   sigset_t before;
@@ -96,7 +96,7 @@ int launch_adopting(const Adoption& order, Watchdog& watchdog) {
                     .reaper = ::getpid(),
                     .reaper_is_shared = true,
                     .former_reaper = order.killed_watchdog});
-  std::vector<ProcessInfo> all;
+  ProcessList all;
   if (read_processes(all)) tree.update(all);
   plan.adopted_agent = order.agent;
   plan.adopted_tree = &tree;

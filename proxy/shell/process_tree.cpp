@@ -75,17 +75,25 @@ bool read_process(pid_t pid, ProcessInfo& info) {
   return size > 0 && parse_process_stat(line, static_cast<std::size_t>(size), info);
 }
 
-bool read_processes(std::vector<ProcessInfo>& all) {
+// Without opendir(), which allocates.
+bool read_processes(ProcessList& all) {
   all.clear();
-  DIR* directory = ::opendir("/proc");
-  if (directory == nullptr) return false;
-  while (const dirent* entry = ::readdir(directory)) {
-    pid_t pid = 0;
-    if (!parse(entry->d_name, pid)) continue;
-    ProcessInfo info;
-    if (read_process(pid, info)) all.push_back(info);
+  const Descriptor directory(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.open()) return false;
+  alignas(dirent64) char entries[4096];
+  for (;;) {
+    const ssize_t size = ::getdents64(directory.number(), entries, sizeof entries);
+    if (size < 0) return false;
+    if (size == 0) break;
+    for (ssize_t at = 0; at < size;) {
+      const auto& entry = *reinterpret_cast<const dirent64*>(entries + at);
+      at += entry.d_reclen;
+      pid_t pid = 0;
+      if (!parse(entry.d_name, pid)) continue;
+      ProcessInfo info;
+      if (read_process(pid, info)) all.push_back(info);
+    }
   }
-  ::closedir(directory);
   std::sort(all.begin(), all.end(), [](const ProcessInfo& a, const ProcessInfo& b) { return a.pid < b.pid; });
   return !all.empty();
 }
@@ -103,13 +111,13 @@ bool signal_process(const ProcessInfo& process, int signal) {
   return ::syscall(SYS_pidfd_send_signal, file.number(), signal, nullptr, 0) == 0;
 }
 
-const ProcessInfo* ProcessTree::find(const std::vector<ProcessInfo>& all, pid_t pid) const {
+const ProcessInfo* ProcessTree::find(const ProcessList& all, pid_t pid) const {
   const auto place = std::lower_bound(
       all.begin(), all.end(), pid, [](const ProcessInfo& info, pid_t wanted) { return info.pid < wanted; });
   return place != all.end() && place->pid == pid ? &*place : nullptr;
 }
 
-bool ProcessTree::below_reaper(const std::vector<ProcessInfo>& all, const ProcessInfo& process) const {
+bool ProcessTree::below_reaper(const ProcessList& all, const ProcessInfo& process) const {
   // It died itself (its parent may reap it late): where orphans went cannot be told.
   const ProcessInfo* reaper = find(all, roots_.reaper);
   if (reaper == nullptr || !reaper->alive) return true;
@@ -141,7 +149,7 @@ bool ProcessTree::leads_here(pid_t session) const {
 }
 
 // Belongs by itself, not through another member.
-bool ProcessTree::is_root(const std::vector<ProcessInfo>& all, const ProcessInfo& process) const {
+bool ProcessTree::is_root(const ProcessList& all, const ProcessInfo& process) const {
   if (was_member(process)) return true;
   if (process.pid == roots_.agent) {
     return roots_.agent_started == 0 || process.started == roots_.agent_started;
@@ -152,7 +160,7 @@ bool ProcessTree::is_root(const std::vector<ProcessInfo>& all, const ProcessInfo
 
 // The kernel keeps the number of a session while it has a process; once it has none, the number may come
 // again.
-void ProcessTree::watch_agent_session(const std::vector<ProcessInfo>& all) {
+void ProcessTree::watch_agent_session(const ProcessList& all) {
   const ProcessInfo* agent = find(all, roots_.agent);
   if (agent != nullptr && roots_.agent_started != 0 && agent->started != roots_.agent_started) {
     agent_session_gone_ = true;
@@ -164,7 +172,7 @@ void ProcessTree::watch_agent_session(const std::vector<ProcessInfo>& all) {
 }
 
 // To the descendants and sessions of members, until nothing is added.
-void ProcessTree::spread(const std::vector<ProcessInfo>& all) {
+void ProcessTree::spread(const ProcessList& all) {
   for (bool grown = true; grown;) {
     grown = false;
     for (std::size_t index = 0; index < all.size(); ++index) {
@@ -181,7 +189,7 @@ void ProcessTree::spread(const std::vector<ProcessInfo>& all) {
   }
 }
 
-void ProcessTree::update(const std::vector<ProcessInfo>& all) {
+void ProcessTree::update(const ProcessList& all) {
   watch_agent_session(all);
   // A session number of which nothing is left is forgotten.
   std::erase_if(sessions_, [&](pid_t session) {

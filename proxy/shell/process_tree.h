@@ -4,12 +4,14 @@
 // session of their own (helpers started detached), with their sessions and descendants. An orphan whose
 // session leader is gone is a daemon on purpose: left alone and named. Zombies do not count. Invariant: a
 // process is known by pid and start time, so a reused pid is another process; who once belonged belongs until
-// it is gone. Lifetime: read_processes() has no state; a ProcessTree lives as long as one ending.
+// it is gone. All of it runs in the watchdog, so no memory comes from malloc (page_allocator.h). Lifetime:
+// read_processes() has no state; a ProcessTree lives as long as one ending.
 #pragma once
 
 #include <cstdint>
 #include <sys/types.h>
-#include <vector>
+
+#include "proxy/shell/page_allocator.h"
 
 namespace acp::shell {
 
@@ -22,8 +24,10 @@ struct ProcessInfo {
   char name[16] = {};         // as the process calls itself, cut to 15 bytes
 };
 
+using ProcessList = PageVector<ProcessInfo>;
+
 // Every visible process, sorted by pid. False if /proc cannot be read. Reuses the vector's memory.
-bool read_processes(std::vector<ProcessInfo>& all);
+bool read_processes(ProcessList& all);
 // One process; false if it is not there.
 bool read_process(pid_t pid, ProcessInfo& info);
 // Takes one line of /proc/PID/stat apart (the name may hold any byte); false if it is not one.
@@ -49,11 +53,11 @@ class ProcessTree {
   explicit ProcessTree(const Roots& roots) : roots_(roots) {}
 
   // Judges a snapshot as read_processes() gives it.
-  void update(const std::vector<ProcessInfo>& all);
+  void update(const ProcessList& all);
   // What is to be ended, as of the last update.
-  const std::vector<ProcessInfo>& living() const noexcept { return living_; }
+  const ProcessList& living() const noexcept { return living_; }
   // What is left alone on purpose, as of the last update.
-  const std::vector<ProcessInfo>& daemons() const noexcept { return daemons_; }
+  const ProcessList& daemons() const noexcept { return daemons_; }
 
  private:
   struct Member {
@@ -61,22 +65,22 @@ class ProcessTree {
     std::uint64_t started;
   };
 
-  const ProcessInfo* find(const std::vector<ProcessInfo>& all, pid_t pid) const;
-  bool below_reaper(const std::vector<ProcessInfo>& all, const ProcessInfo& process) const;
+  const ProcessInfo* find(const ProcessList& all, pid_t pid) const;
+  bool below_reaper(const ProcessList& all, const ProcessInfo& process) const;
   bool is_orphan(const ProcessInfo& process) const;
-  bool is_root(const std::vector<ProcessInfo>& all, const ProcessInfo& process) const;
+  bool is_root(const ProcessList& all, const ProcessInfo& process) const;
   bool was_member(const ProcessInfo& process) const;
   bool leads_here(pid_t session) const;
-  void watch_agent_session(const std::vector<ProcessInfo>& all);
-  void spread(const std::vector<ProcessInfo>& all);
+  void watch_agent_session(const ProcessList& all);
+  void spread(const ProcessList& all);
 
   Roots roots_;
   bool agent_session_gone_ = false;  // its number may name somebody else's session from now on
-  std::vector<Member> members_;
-  std::vector<pid_t> sessions_;  // led by members
-  std::vector<char> belongs_;    // parallel to the snapshot
-  std::vector<ProcessInfo> living_;
-  std::vector<ProcessInfo> daemons_;
+  PageVector<Member> members_;
+  PageVector<pid_t> sessions_;  // led by members
+  PageVector<char> belongs_;    // parallel to the snapshot
+  ProcessList living_;
+  ProcessList daemons_;
 };
 
 }  // namespace acp::shell

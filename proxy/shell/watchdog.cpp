@@ -1,6 +1,7 @@
 #include "proxy/shell/watchdog.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +16,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <vector>
 
 #include "proxy/shell/launcher.h"
 #include "proxy/shell/process_tree.h"
@@ -50,10 +50,13 @@ void close_between(int first, int last) {
   for (long number = first; number <= most; ++number) ::close(static_cast<int>(number));
 }
 
-void close_all_but(std::vector<int> kept) {
+// Negative numbers stand for none.
+template <std::size_t count>
+void close_all_but(std::array<int, count> kept) {
   std::sort(kept.begin(), kept.end());
   int next = 0;
   for (const int number : kept) {
+    if (number < 0) continue;
     close_between(next, number - 1);
     next = number + 1;
   }
@@ -137,8 +140,8 @@ class WatchdogProcess {
   bool start_failed_ = false;
   bool childless_ = false;
   std::optional<ProcessTree> tree_;
-  std::vector<ProcessInfo> all_;
-  std::vector<ProcessInfo> asked_;  // got their TERM
+  ProcessList all_;
+  ProcessList asked_;               // got their TERM
   std::optional<Instant> kill_at_;  // set: the end was ordered
   int scan_ms_ = scan_ms_first;
 };
@@ -149,11 +152,8 @@ void WatchdogProcess::settle() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   ::prctl(PR_SET_NAME, watchdog_name, 0, 0, 0);
   ignore_signals();
-  std::vector<int> kept{control_.number()};
-  for (const int number : plan_.agent_stdio) {
-    if (number >= 0) kept.push_back(number);
-  }
-  close_all_but(kept);
+  const int* const stdio = plan_.agent_stdio;
+  close_all_but(std::array{control_.number(), stdio[0], stdio[1], stdio[2]});
   for (int number = 0; number < 3; ++number) {
     if (::open("/dev/null", O_RDWR) < 0) break;  // the lowest free number each time: 0, 1, 2
   }
@@ -349,7 +349,7 @@ void WatchdogProcess::press_without_proc() {
 
 void WatchdogProcess::report_daemons() {
   if (childless_ && plan_.adopted_agent == 0) return;
-  std::vector<ProcessInfo> left = tree_->daemons();
+  ProcessList left = tree_->daemons();
   left.insert(left.end(), tree_->living().begin(), tree_->living().end());  // those that could not be ended
   if (left.size() > left_alone_reports_max) left.resize(left_alone_reports_max);
   for (const ProcessInfo& process : left) {

@@ -132,7 +132,7 @@ class Epochs {
 // until it is gone.
 pid_t wait_for_watchdog(pid_t other_than) {
   const auto limit = std::chrono::steady_clock::now() + milliseconds(test::patience_ms);
-  std::vector<ProcessInfo> all;
+  ProcessList all;
   while (std::chrono::steady_clock::now() < limit) {
     read_processes(all);
     for (const ProcessInfo& info : all) {

@@ -133,7 +133,7 @@ TEST_CASE("a killed keyhop's run lives until its agent is gone, and the agent ha
     // keyhop is the agent's parent now; it has another watchdog once that has the lock.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(test::patience_ms);
     const auto has_new_watchdog = [&] {
-      std::vector<ProcessInfo> all;
+      ProcessList all;
       read_processes(all);
       for (const ProcessInfo& info : all) {
         if (info.parent == keyhop.pid() && info.pid != first && info.alive &&

@@ -23,14 +23,14 @@ ProcessInfo process(pid_t pid, pid_t parent, pid_t session, bool alive = true, s
   return info;
 }
 
-std::vector<pid_t> pids(const std::vector<ProcessInfo>& all) {
+std::vector<pid_t> pids(const ProcessList& all) {
   std::vector<pid_t> result;
   for (const ProcessInfo& info : all) result.push_back(info.pid);
   return result;
 }
 
 using Pids = std::vector<pid_t>;
-using Snapshot = std::vector<ProcessInfo>;
+using Snapshot = ProcessList;
 
 struct Judged {
   Pids living;
