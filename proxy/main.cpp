@@ -18,6 +18,7 @@
 #include "proxy/core/relay.h"
 #include "proxy/shell/launcher.h"
 #include "proxy/shell/loop.h"
+#include "proxy/shell/no_memory.h"
 #include "proxy/shell/options.h"
 #include "proxy/tools/ledger.h"
 #include "proxy/tools/rules.h"
@@ -26,6 +27,9 @@ namespace {
 
 constexpr int exit_unavailable = 69;  // EX_UNAVAILABLE of sysexits
 constexpr int exit_internal = 70;     // EX_SOFTWARE
+
+// Before any other object of the program's.
+[[gnu::init_priority(101)]] const acp::shell::NoMemory no_memory;
 
 // The relay as the shell calls it.
 class RelayCore final : public acp::shell::Core {

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <signal.h>
 #include <string_view>
@@ -39,6 +40,20 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return result;
 }
 
+// Until the call succeeds or fails for good. 0 or an errno value.
+template <class Call>
+int insist(Call call) noexcept {
+  constexpr int pauses_max = 100;
+  constexpr timespec pause{0, 1'000'000};
+  for (int pauses = 0;;) {
+    if (call() >= 0) return 0;
+    if (errno == EINTR) continue;
+    if ((errno != ENOBUFS && errno != ENOMEM) || pauses == pauses_max) return errno;
+    ++pauses;
+    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+  }
+}
+
 // Forks; the child runs the watchdog and never returns. Signals stay blocked over the fork, so that no
 // handler of keyhop's runs in the child. The ledger's thread may be anywhere: of the locks that
 // it may hold the watchdog takes none, not even malloc's (page_allocator.h). libuv's atfork handler makes
@@ -55,6 +70,18 @@ int fork_watchdog(const WatchdogPlan& plan, Watchdog& watchdog) {
   if (pid < 0) return error;
   watchdog.pid = pid;
   return 0;
+}
+
+// What belongs to an agent whose watchdog was killed, as of now.
+ProcessTree tree_of(const Adoption& order) {
+  ProcessTree tree({.agent = order.agent,
+                    .agent_started = order.agent_started,
+                    .reaper = ::getpid(),
+                    .reaper_is_shared = true,
+                    .former_reaper = order.killed_watchdog});
+  ProcessList all;
+  if (read_processes(all)) tree.update(all);
+  return tree;
 }
 
 }  // namespace
@@ -91,17 +118,20 @@ int launch_adopting(const Adoption& order, Watchdog& watchdog) {
   if (const int error = send_held(watchdog, order.held); error != 0) return error;
   WatchdogPlan plan;
   plan.control = control.number();
-  ProcessTree tree({.agent = order.agent,
-                    .agent_started = order.agent_started,
-                    .reaper = ::getpid(),
-                    .reaper_is_shared = true,
-                    .former_reaper = order.killed_watchdog});
-  ProcessList all;
-  if (read_processes(all)) tree.update(all);
+  const ProcessTree tree = tree_of(order);
   plan.adopted_agent = order.agent;
   plan.adopted_tree = &tree;
   plan.orphan_grace = order.orphan_grace;
   return fork_watchdog(plan, watchdog);
+}
+
+void kill_adopted(const Adoption& order) {
+  constexpr int looks = 3;  // what forks while it dies can slip through one
+  for (int look = 0; look < looks; ++look) {
+    const ProcessTree tree = tree_of(order);
+    for (const ProcessInfo& process : tree.living()) signal_process(process, SIGKILL);
+  }
+  ::kill(-order.agent, SIGKILL);
 }
 
 int send_held(const Watchdog& watchdog, int descriptor) noexcept {
@@ -120,10 +150,11 @@ int send_held(const Watchdog& watchdog, int descriptor) noexcept {
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof descriptor);
   std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  while (::sendmsg(watchdog.control.number(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-    if (errno != EINTR) return errno;
-  }
-  return 0;
+  return insist([&] { return ::sendmsg(watchdog.control.number(), &message, MSG_NOSIGNAL | MSG_DONTWAIT); });
+}
+
+int send_record(int socket, const void* record, std::size_t size) noexcept {
+  return insist([&] { return ::send(socket, record, size, MSG_NOSIGNAL | MSG_DONTWAIT); });
 }
 
 std::vector<std::string> agent_environment(const char* const* environment) {

@@ -7,6 +7,7 @@
 // watchdog lives until it reported `ended`; keyhop reaps it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <sys/types.h>
@@ -74,9 +75,16 @@ struct Adoption {
 };
 int launch_adopting(const Adoption& order, Watchdog& watchdog);
 
+// Where that failed: KILL at once for all that belongs to the agent, as far as it can be seen.
+void kill_adopted(const Adoption& order);
+
 // Lets a watchdog hold that descriptor's open file, too. From the moment this returns it is open for as long
 // as the watchdog lives, also if keyhop is killed at once. 0 or an errno value.
 int send_held(const Watchdog& watchdog, int descriptor) noexcept;
+
+// One datagram, or the few bytes of a word, over a socket that has room for it. Interruptions and a kernel
+// that is short of memory for a moment are not taken for an answer. 0 or an errno value.
+int send_record(int socket, const void* record, std::size_t size) noexcept;
 
 // The environment as the agent gets it: without keyhop's own variables.
 std::vector<std::string> agent_environment(const char* const* environment);

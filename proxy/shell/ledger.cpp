@@ -1,6 +1,7 @@
 #include "proxy/shell/ledger.h"
 
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <fmt/format.h>
 #include <sys/random.h>
@@ -25,10 +26,24 @@ std::int64_t unix_ms() {
   return std::int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
 }
 
-LedgerError check_pages(Database& database) noexcept {
+// Whether the words of a check say that a page could not be read: that is no damage.
+bool was_unreadable(std::string_view words) noexcept {
+  constexpr std::string_view mark = "error code=";
+  const std::size_t place = words.find(mark);
+  if (place == std::string_view::npos) return words.find("failed to get page") != std::string_view::npos;
+  words.remove_prefix(place + mark.size());
+  int code = 0;
+  std::from_chars(words.data(), words.data() + words.size(), code);
+  constexpr int corrupt = 11;  // SQLITE_CORRUPT, in the low byte of its kinds
+  return (code & 0xff) != corrupt;
+}
+
+LedgerError check_pages(Database& database) {
   Query query(database, "PRAGMA quick_check(1)");
   if (!query.next()) return query.error();
-  return query.text(0) == "ok" ? LedgerError::none : LedgerError::broken;
+  const std::string words = query.text(0);
+  if (words == "ok") return LedgerError::none;
+  return was_unreadable(words) ? LedgerError::failed : LedgerError::broken;
 }
 
 }  // namespace

@@ -103,7 +103,10 @@ LedgerError Database::error_of(int code, int cause) noexcept {
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL: return LedgerError::busy;
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return LedgerError::broken;
+    case SQLITE_NOTADB:
+      // SQLite takes a disk's read error for damage (SQLITE_IOERR_CORRUPTFS); what is on the disk may be
+      // sound.
+      return cause == EIO || cause == ENXIO || cause == ERANGE ? LedgerError::failed : LedgerError::broken;
     case SQLITE_CANTOPEN:
     case SQLITE_IOERR:
       if (cause == ENOSPC || cause == EDQUOT || cause == EFBIG) return LedgerError::full;

@@ -57,17 +57,24 @@ std::uint32_t big_endian(const unsigned char* bytes) {
   return value;
 }
 
-void read_header(int number, LedgerLook& look) {
+// What cannot be read is not taken for something else.
+LedgerError read_header(int number, LedgerLook& look) {
   unsigned char header[header_bytes];
-  if (::pread(number, header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
+  ssize_t size = 0;
+  do {
+    size = ::pread(number, header, sizeof header, 0);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0) return LedgerError::failed;
+  if (size != static_cast<ssize_t>(sizeof header) ||
       std::memcmp(header, header_beginning.data(), header_beginning.size()) != 0) {
     look.kind = LedgerLook::Kind::other;
-    return;
+    return LedgerError::none;
   }
   look.kind = LedgerLook::Kind::database;
   look.has_log = header[19] == 2;
   look.version = big_endian(header + 60);
   look.application = big_endian(header + 68);
+  return LedgerError::none;
 }
 
 bool exists(const std::string& path) {
@@ -103,6 +110,7 @@ LedgerError make_directory_of(const std::string& path) {
   const std::string directory = directory_of(path);
   struct stat found {};
   if (::stat(directory.c_str(), &found) == 0) return LedgerError::none;
+  if (directory == path) return ledger_error_of(errno);  // "/" or ".": nothing is above
   if (const LedgerError error = make_directory_of(directory); error != LedgerError::none) return error;
   if (::mkdir(directory.c_str(), 0700) != 0)
     return errno == EEXIST ? LedgerError::none : ledger_error_of(errno);
@@ -144,10 +152,9 @@ LedgerError look_at(const std::string& path, LedgerLook& look) {
   look.log_is_used = is_used(path);
   if (found.st_size == 0) {
     look.kind = LedgerLook::Kind::empty;
-  } else {
-    read_header(file.number(), look);
+    return LedgerError::none;
   }
-  return LedgerError::none;
+  return read_header(file.number(), look);
 }
 
 LedgerError move_aside(const std::string& path, std::string& moved_to) {

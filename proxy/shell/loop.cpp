@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -62,7 +63,10 @@ Shell::~Shell() {
 }
 
 int Shell::run() {
-  if (!loop_open_) return exit_internal;
+  if (!loop_open_) {
+    std::fputs("keyhop: the system gives no event loop (memory or file descriptors)\n", stderr);
+    return exit_internal;
+  }
   for (const std::string& warning : settings_.warnings) log_->write(LogLevel::warning, warning);
   if (log_->error() != 0) {
     log_->write(LogLevel::warning,

@@ -82,8 +82,7 @@ void AgentProcess::send_order() {
   order.grace_ns = std::max(Duration::zero(), *kill_at_ - now()).count();
   // If the watchdog is gone its successor gets the order; it never leaves so much unread that this would
   // block.
-  [[maybe_unused]] const ssize_t sent =
-      ::send(watchdog_.control.number(), &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
+  send_record(watchdog_.control.number(), &order, sizeof order);
 }
 
 void AgentProcess::read_reports() {
@@ -165,7 +164,7 @@ void AgentProcess::on_watchdog_lost() {
   on_started();
   callbacks_.warning("the watchdog of the agent was killed; another one takes over");
   const Adoption order{agent_, watchdog_.pid, agent_started_, orphan_grace_, held_};
-  int error = launch_adopting(order, watchdog_);
+  int error = adoptions_left_-- > 0 ? launch_adopting(order, watchdog_) : ECANCELED;
   if (error == 0) {
     watchdogs_.push_back(watchdog_.pid);
     error = watch_control();
@@ -177,7 +176,7 @@ void AgentProcess::on_watchdog_lost() {
   callbacks_.warning("no watchdog could be made; the agent is ended");
   watchdog_.control.reset();
   unguarded_ = true;
-  ::kill(-agent_, SIGKILL);
+  kill_adopted(order);
   if (agent_exited_) on_ended();
 }
 

@@ -76,6 +76,7 @@ class AgentProcess {
   std::optional<Instant> kill_at_;  // set: the end was ordered
   State state_ = State::starting;
   bool agent_exited_ = false;
+  int adoptions_left_ = 8;  // a new watchdog that dies too, again and again, helps nobody
   bool unguarded_ = false;  // no watchdog could be made: ended by hand
 };
 

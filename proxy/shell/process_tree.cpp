@@ -71,7 +71,10 @@ bool read_process(pid_t pid, ProcessInfo& info) {
   const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
   if (!file.open()) return false;
   char line[1024];
-  const ssize_t size = ::read(file.number(), line, sizeof line);
+  ssize_t size = 0;
+  do {
+    size = ::read(file.number(), line, sizeof line);
+  } while (size < 0 && errno == EINTR);
   return size > 0 && parse_process_stat(line, static_cast<std::size_t>(size), info);
 }
 

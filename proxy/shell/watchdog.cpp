@@ -94,7 +94,7 @@ void ignore_signals() {
   reset_signals();
   ::execvpe(plan.arguments[0], plan.arguments, plan.environment);
   const int error = errno;
-  [[maybe_unused]] const ssize_t told = ::send(gate, &error, sizeof error, MSG_NOSIGNAL);
+  send_record(gate, &error, sizeof error);
   ::_exit(exit_could_not_execute);
 }
 
@@ -143,6 +143,8 @@ class WatchdogProcess {
   ProcessList all_;
   ProcessList asked_;               // got their TERM
   std::optional<Instant> kill_at_;  // set: the end was ordered
+  // Not counted from the order: whoever was stopped for that long has not killed anything yet.
+  std::optional<Instant> killing_since_;
   int scan_ms_ = scan_ms_first;
 };
 
@@ -186,7 +188,13 @@ bool WatchdogProcess::start_agent() {
   const std::uint64_t started = read_process(pid, info) ? info.started : 0;
   report({WatchdogReport::Kind::forked, pid, 0, {}, started});
   const char go = 1;
-  [[maybe_unused]] const ssize_t sent = ::send(gate_.number(), &go, 1, MSG_NOSIGNAL);
+  // Without its word it does not execute: it ends when the gate closes.
+  if (const int error = send_record(gate_.number(), &go, 1); error != 0) {
+    gate_.reset();
+    start_failed_ = true;
+    start_failed(error);
+    order_end(Duration::zero());
+  }
   return true;
 }
 
@@ -276,6 +284,7 @@ void WatchdogProcess::reap() {
     // the status.
     siginfo_t seen{};
     if (::waitid(P_ALL, 0, &seen, WEXITED | WNOHANG | WNOWAIT) != 0) {
+      if (errno == EINTR) continue;
       childless_ = errno == ECHILD;
       return;
     }
@@ -286,7 +295,8 @@ void WatchdogProcess::reap() {
       const int value = seen.si_code == CLD_EXITED ? (seen.si_status & 0xff) << 8 : seen.si_status & 0x7f;
       if (!start_failed_) report({WatchdogReport::Kind::exited, seen.si_pid, value, {}, 0});
     }
-    ::waitpid(seen.si_pid, &status, WNOHANG);
+    while (::waitpid(seen.si_pid, &status, WNOHANG) < 0 && errno == EINTR) {
+    }
   }
 }
 
@@ -296,7 +306,8 @@ bool WatchdogProcess::finished() {
   // Every process of the epoch is below this one: without children there is nothing to look for.
   if (childless_ && plan_.adopted_agent == 0) return true;
   if (nothing_lives()) return true;
-  if (now() > *kill_at_ + kill_patience) return true;
+  if (killing_since_ && now() > *killing_since_ + kill_patience) return true;
+  if (!killing_since_ && now() >= *kill_at_) killing_since_ = now();
   press();
   scan_ms_ = std::min(scan_ms_ * 2, scan_ms_max);
   return false;
@@ -362,9 +373,7 @@ void WatchdogProcess::report_daemons() {
 void WatchdogProcess::report(const WatchdogReport& message) {
   if (!control_.open()) return;
   // Few and small: they all fit into the socket, also while keyhop is stopped.
-  while (::send(control_.number(), &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
-         errno == EINTR) {
-  }
+  send_record(control_.number(), &message, sizeof message);
 }
 
 }  // namespace
