@@ -1,6 +1,5 @@
 #include "rules/methods.h"
 
-#include <algorithm>
 #include <array>
 #include <tuple>
 
@@ -147,12 +146,12 @@ constexpr std::array<MethodFacts, methods_count> rows{{
 
 constexpr const auto& rows = table::rows;
 
-constexpr auto sort_key(const MethodFacts& facts) {
+consteval auto sort_key(const MethodFacts& facts) {
   const bool from_v1 = facts.v1 != Stability::absent;
   return std::tuple(facts.method, facts.direction, facts.kind, from_v1 ? Version::v1 : Version::v2);
 }
 
-constexpr bool sorted_and_unique() {
+consteval bool sorted_and_unique() {
   for (std::size_t i = 1; i < rows.size(); ++i) {
     if (!(sort_key(rows[i - 1]) < sort_key(rows[i]))) return false;
   }
@@ -160,7 +159,7 @@ constexpr bool sorted_and_unique() {
 }
 
 // No two rows of one method, direction and kind speak about the same version, and none about no version.
-constexpr bool versions_disjoint() {
+consteval bool versions_disjoint() {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto& row = rows[i];
     if (row.v1 == Stability::absent && row.v2 == Stability::absent) return false;
@@ -173,11 +172,18 @@ constexpr bool versions_disjoint() {
   return true;
 }
 
-constexpr const MethodFacts* extension_row(MessageKind kind) {
+consteval const MethodFacts* extension_row(MessageKind kind) {
   for (const auto& row : rows) {
     if (row.method == "_*" && row.kind == kind) return &row;
   }
   return nullptr;
+}
+
+consteval bool all_have_notes() {
+  for (const auto& row : rows) {
+    if (row.note.empty()) return false;
+  }
+  return true;
 }
 
 static_assert(rows.size() == methods_count);
@@ -186,7 +192,7 @@ static_assert(versions_disjoint());
 // Do not compile without such a row.
 constexpr const MethodFacts& extension_request = *extension_row(MessageKind::request);
 constexpr const MethodFacts& extension_notification = *extension_row(MessageKind::notification);
-static_assert(std::ranges::none_of(rows, [](const auto& row) { return row.note.empty(); }));
+static_assert(all_have_notes());
 
 // The rows of each name by a hash of its length and three of its bytes, made at compile time: a search by
 // name takes several times as long, and this is asked for every frame. The factors give every name a slot of
@@ -223,9 +229,9 @@ constexpr bool sent_by(Direction direction, Sender sender) {
     case Direction::client_to_agent: return sender == Sender::client;
     case Direction::agent_to_client: return sender == Sender::agent;
     case Direction::both:
-    case Direction::proxy: return true;
+    case Direction::proxy: break;
   }
-  return false;
+  return true;
 }
 
 }  // namespace
@@ -257,7 +263,7 @@ const MethodFacts& facts_of(Sender sender, MessageKind kind, std::string_view me
 std::string_view name_of(MethodId id) noexcept {
   if (id == MethodId::other) return {};
   for (const auto& row : rows) {
-    if (row.id == id && row.v1 != Stability::legacy && row.v2 != Stability::legacy) return row.method;
+    if (row.id == id && row.v1 != Stability::legacy) return row.method;
   }
   return {};
 }

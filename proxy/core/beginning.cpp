@@ -23,7 +23,6 @@ std::size_t string_end(std::string_view text, std::size_t from) noexcept {
 
 // The complete value that begins at `from`, or an empty view.
 std::string_view value_at(std::string_view text, std::size_t from) noexcept {
-  if (from >= text.size()) return {};
   const char c = text[from];
   if (c == '{' || c == '[') {
     const std::size_t end = balanced_end(text, from);

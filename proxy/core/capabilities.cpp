@@ -21,12 +21,13 @@ bool says_yes(simdjson::simdjson_result<simdjson::ondemand::value> found) noexce
          token.substr(0, 5) != "false";
 }
 
-void compare(const object& before, const object& now, const std::string& path, std::string& missing) {
+// `now`: null for what is no object, and has none.
+void compare(const object& before, const object* now, const std::string& path, std::string& missing) {
   for (const auto member : before) {
     if (!says_yes(member.value)) continue;
     const std::string name = path.empty() ? std::string(member.key) : path + "." + std::string(member.key);
     element other;
-    if (now.at_key(member.key).get(other) != simdjson::SUCCESS || !says_yes(other)) {
+    if (now == nullptr || now->at_key(member.key).get(other) != simdjson::SUCCESS || !says_yes(other)) {
       if (!missing.empty()) missing += ", ";
       missing += name;
       continue;
@@ -35,7 +36,7 @@ void compare(const object& before, const object& now, const std::string& path, s
     object inner_now;
     if (member.value.get_object().get(inner_before) == simdjson::SUCCESS &&
         other.get_object().get(inner_now) == simdjson::SUCCESS) {
-      compare(inner_before, inner_now, name, missing);  // as deep as the frame's checked nesting
+      compare(inner_before, &inner_now, name, missing);  // as deep as the frame's checked nesting
     }
   }
 }
@@ -61,11 +62,9 @@ std::string missing_capabilities(std::string_view before, std::string_view now) 
   object all_now;
   if (parser_before.parse(before.data(), before.size()).get_object().get(all_before) != simdjson::SUCCESS)
     return missing;
-  constexpr std::string_view none = "{}";  // what is no object has none
-  auto error = parser_now.parse(now.data(), now.size()).get_object().get(all_now);
-  if (error != simdjson::SUCCESS)
-    error = parser_now.parse(none.data(), none.size()).get_object().get(all_now);
-  if (error == simdjson::SUCCESS) compare(all_before, all_now, {}, missing);
+  const bool has_any =
+      parser_now.parse(now.data(), now.size()).get_object().get(all_now) == simdjson::SUCCESS;
+  compare(all_before, has_any ? &all_now : nullptr, {}, missing);
   return missing;
 }
 

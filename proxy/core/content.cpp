@@ -71,7 +71,7 @@ class ContentReader::Finder {
     if (depth > block_depth() && member_ != Member::meta) block_.is_plain = false;
   }
   void close(std::size_t end, std::size_t depth) noexcept {
-    if (depth != block_depth() || (is_array_ && depth == 1)) return;
+    if (depth != block_depth()) return;
     block_.raw = text_.substr(begin_, end - begin_);
     blocks_.push_back(block_);
   }

@@ -20,7 +20,6 @@ struct Refusal {
 
 Refusal refusal_of(FrameFault fault) noexcept {
   switch (fault) {
-    case FrameFault::none: break;
     case FrameFault::not_json:
       return {code::parse_error, "not_json", "Parse error: this line is not valid JSON."};
     case FrameFault::not_utf8:
@@ -33,11 +32,10 @@ Refusal refusal_of(FrameFault fault) noexcept {
               "its own."};
     case FrameFault::scalar:
       return {code::invalid_request, "not_an_object", "Invalid request: a message is a JSON object."};
-    case FrameFault::no_memory:
-      return {code::internal_error, "no_memory",
-              "Out of memory while reading this line; it was not passed on."};
+    case FrameFault::none:  // is not refused
+    case FrameFault::no_memory: break;
   }
-  return {code::internal_error, "unreadable", "This line could not be read."};
+  return {code::internal_error, "no_memory", "Out of memory while reading this line; it was not passed on."};
 }
 
 }  // namespace
@@ -317,7 +315,7 @@ void Edge::on_client_answer(const Frame& frame, Step& step) {
   if (!envelope_.is_sound_response()) return fail_clients_answer(*pending, step);
   note_traffic(pending->session, step);
   frame_session_ = pending->session;
-  if (pending->wire_id == pending->sender_id || pending->sender_id == token) {
+  if (pending->wire_id == pending->sender_id) {
     pass_on(agent_link_, frame, step);
   } else {
     std::array<Splice, 1> splices{{{envelope_.member(Slot::id), pending->sender_id}}};

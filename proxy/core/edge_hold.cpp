@@ -40,20 +40,21 @@ bool Edge::is_ready(std::uint32_t session) const {
     case Restore::done:
     case Restore::refused:
     case Restore::refused_for_good:
-    case Restore::needs_login: return true;
+    case Restore::needs_login: break;
   }
   return true;
 }
 
 void Edge::hold(const Frame& frame, std::uint32_t session, Pending* pending) {
-  held_.push_back({session, pending == nullptr ? Pending::no_row : pending->row, std::string(frame.text)});
+  const std::uint32_t row = pending == nullptr ? Pending::no_row : pending->row;
+  held_.push_back({session, row, std::string(frame.text)});
   held_bytes_ += frame.text.size();
   if (pending != nullptr) pending->state = PendingState::held;
 }
 
 // Keeps a request's bytes for a second try.
 void Edge::store(Pending& pending, const Frame& frame) {
-  if (!settings_.restarts || !pending.stored.empty()) return;
+  if (!settings_.restarts) return;
   if (stored_bytes_ + frame.text.size() > limits::stored_bytes_max) return;
   pending.stored.assign(frame.text).append(limits::padding_bytes, ' ');
   stored_bytes_ += pending.stored.size();
@@ -158,31 +159,24 @@ void Edge::settle_ready(Step& step) {
 void Edge::settle_lost_one(Pending& pending, Step& step) {
   rules::Decision decision = rules::decide(loss_of(pending, true));
   std::string_view reason = rules::to_string(decision.reason);
-  switch (decision.verdict) {
-    case rules::Verdict::send:
-      INVARIANT(decision.verdict != rules::Verdict::send);
-      break;  // only what is held
-    case rules::Verdict::resend:
-      if (!pending.stored.empty()) {
-        step.actions.log(LogLevel::info, fmt::format("{}: sent again ({})", pending.facts->method,
-                                                     rules::to_string(pending.facts->retry_class)));
-        ++counters_.sent_again;
-        send_stored(pending, pending.stored_text(), step);
-        return;
-      }
-      decision = {rules::Verdict::fail, rules::Outcome::unknown, rules::Reason::agent_lost,
-                  code::internal_error};
-      reason = "too_large_to_keep";
-      break;
-    case rules::Verdict::resolve:
-      if (settle_resolved(pending, step)) return;
-      decision.code =
-          pending.state == PendingState::lost_cancelling ? code::request_cancelled : code::internal_error;
-      decision.outcome = rules::Outcome::unknown;
-      reason = "outcome_unknown";
-      break;
-    case rules::Verdict::fail:
-    case rules::Verdict::drop: break;
+  INVARIANT(decision.verdict != rules::Verdict::send);  // only what is held
+  INVARIANT(decision.verdict != rules::Verdict::drop);  // without a client nothing is restored
+  if (decision.verdict == rules::Verdict::resend) {
+    if (!pending.stored.empty()) {
+      step.actions.log(LogLevel::info, fmt::format("{}: sent again ({})", pending.facts->method,
+                                                   rules::to_string(pending.facts->retry_class)));
+      ++counters_.sent_again;
+      return send_stored(pending, pending.stored_text(), step);
+    }
+    decision = {rules::Verdict::fail, rules::Outcome::unknown, rules::Reason::agent_lost,
+                code::internal_error};
+    reason = "too_large_to_keep";
+  } else if (decision.verdict == rules::Verdict::resolve) {
+    if (settle_resolved(pending, step)) return;
+    decision.code =
+        pending.state == PendingState::lost_cancelling ? code::request_cancelled : code::internal_error;
+    decision.outcome = rules::Outcome::unknown;
+    reason = "outcome_unknown";
   }
   const std::string_view refusal =
       pending.session == SessionTable::none ? std::string_view{} : sessions_.at(pending.session).refusal;
@@ -193,14 +187,13 @@ void Edge::settle_lost_one(Pending& pending, Step& step) {
       describe_loss(decision, pending.facts->effect == rules::SessionEffect::prompts, *end_);
   if (decision.verdict == rules::Verdict::resolve && pending.key != Pending::no_row)
     message += " If the agent honours keys itself, start keyhop with --keys=forward.";
-  const bool dropped = decision.verdict == rules::Verdict::drop;
   step.actions.log(LogLevel::info,
                    fmt::format("{}: answered with an error ({})", pending.facts->method, reason));
   fail_all(pending,
-           {.code = dropped ? code::internal_error : decision.code,
+           {.code = decision.code,
             .message = message,
             .reason = reason,
-            .outcome = dropped ? rules::Outcome::unknown : decision.outcome,
+            .outcome = decision.outcome,
             .progress = has_progress(pending),
             .agent = &*end_,
             .agent_error = too_late ? std::string_view{} : refusal},
@@ -225,17 +218,16 @@ bool Edge::cancel_held_prompts(std::uint32_t session, Step& step) {
   return at_agent;
 }
 
-// A held request that the client cancelled: it never left. v1 ends a turn that session/cancel ended with a
-// result, not with an error (ACP); `by_request`: $/cancel_request did it.
+// A held request that the client cancelled: it never left. `by_request`: $/cancel_request did it; else it is
+// a prompt, and session/cancel did. v1 ends a turn that session/cancel ended with a result, not with an error
+// (ACP).
 void Edge::answer_cancelled(Pending& pending, bool by_request, Step& step) {
   std::erase_if(held_, [&](const Held& held) {
     if (held.pending != pending.row) return false;
     held_bytes_ -= held.frame.size();
     return true;
   });
-  const bool is_v1_prompt =
-      !by_request && version() == rules::Version::v1 && pending.facts->id == MethodId::session_prompt;
-  if (!is_v1_prompt) {
+  if (by_request || version() != rules::Version::v1) {
     return fail_all(pending,
                     {.code = code::request_cancelled,
                      .message = "Cancelled before it was sent.",

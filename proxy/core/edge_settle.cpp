@@ -209,7 +209,7 @@ void Edge::give_up(Pending& pending, Step& step) {
   if (waits) return remove_request(pending);
   note_lost_prompt(pending);
   settle_key_lost(pending, rules::Outcome::unknown, step);
-  if (pending.session != SessionTable::none) --sessions_.at(pending.session).open_prompts;
+  --sessions_.at(pending.session).open_prompts;
   pending.next_waiter = pending.last_waiter =
       Pending::no_row;  // they are given up one by one, all of this session
   from_client_.abandon(pending);

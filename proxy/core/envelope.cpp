@@ -163,7 +163,7 @@ FrameFault fault_of(IndexFault fault) noexcept {
     case IndexFault::not_utf8: return FrameFault::not_utf8;
     case IndexFault::no_memory: return FrameFault::no_memory;
     case IndexFault::empty:
-    case IndexFault::broken_string: return FrameFault::not_json;
+    case IndexFault::broken_string: break;
   }
   return FrameFault::not_json;
 }

@@ -64,21 +64,17 @@ std::string describe_loss(const rules::Decision& decision, bool is_prompt, const
   if (decision.outcome == rules::Outcome::not_sent) {
     return fmt::format("The agent {}; this request had not been sent to it.", agent);
   }
-  switch (decision.reason) {
-    case rules::Reason::newer_change:
-      return fmt::format(
-          "The agent {} before it answered. A later change of the same value was answered, so this one was "
-          "not sent again.",
-          agent);
-    case rules::Reason::replay_interrupted:
-      return fmt::format(
-          "The agent {} in the middle of the replay. It was not started over, since its parts would show "
-          "twice: load the session again.",
-          agent);
-    case rules::Reason::none:
-    case rules::Reason::agent_lost:
-    case rules::Reason::cancelled:
-    case rules::Reason::session_refused: break;
+  if (decision.reason == rules::Reason::newer_change) {
+    return fmt::format(
+        "The agent {} before it answered. A later change of the same value was answered, so this one was "
+        "not sent again.",
+        agent);
+  }
+  if (decision.reason == rules::Reason::replay_interrupted) {
+    return fmt::format(
+        "The agent {} in the middle of the replay. It was not started over, since its parts would show "
+        "twice: load the session again.",
+        agent);
   }
   if (is_prompt) {
     return fmt::format(

@@ -67,8 +67,9 @@ struct Pending {
   // The frame as the sender wrote it, limits::padding_bytes behind it, for another try; empty if there is no
   // room to keep it.
   std::string stored;
+  // The frame alone; only where it was kept.
   std::string_view stored_text() const noexcept {
-    return std::string_view(stored).substr(0, stored.size() - (stored.empty() ? 0 : limits::padding_bytes));
+    return std::string_view(stored).substr(0, stored.size() - limits::padding_bytes);
   }
 
   // Where it stands in its table; for PendingTable only.

@@ -106,21 +106,9 @@ void Relay::on_client_end(Step& step) {
   if (client_ended_) return;
   client_ended_ = true;
   edge_.finish_client(step);
-  switch (phase_) {
-    case Phase::serving:
-    case Phase::restoring: return begin_draining(step);
-    case Phase::waiting:
-    case Phase::spent:
-    case Phase::parked: edge_.settle_lost(agent_end_, step); return exit(step);
-    case Phase::stranded: return exit(step);
-    case Phase::starting:
-    case Phase::leaving:
-    case Phase::lost:
-    case Phase::draining:
-    case Phase::closing:
-    case Phase::ending:
-    case Phase::over: return;
-  }
+  if (phase_ == Phase::serving || phase_ == Phase::restoring) return begin_draining(step);
+  if (is_without_agent()) edge_.settle_lost(agent_end_, step);
+  if (is_without_agent() || phase_ == Phase::stranded) exit(step);
 }
 
 // The client reads no more: there is nobody to answer.
@@ -228,21 +216,15 @@ void Relay::on(const DeadlineReached& /*event*/, Step& step) {
   after_agent_frames(step);
   if (!phase_deadline_ || step.now < *phase_deadline_) return;
   phase_deadline_.reset();
-  switch (phase_) {
-    case Phase::draining: return begin_closing(step);
-    case Phase::closing:
-    case Phase::leaving: ended_by_keyhop_ = true; return end_agent(std::chrono::seconds(1), step);
-    case Phase::waiting: return start_epoch(step);
-    case Phase::spent: edge_.await_agent(); return set_phase(Phase::parked);
-    case Phase::starting:
-    case Phase::serving:
-    case Phase::lost:
-    case Phase::parked:
-    case Phase::restoring:
-    case Phase::ending:
-    case Phase::stranded:
-    case Phase::over: return;
+  if (phase_ == Phase::draining) return begin_closing(step);
+  if (phase_ == Phase::waiting) return start_epoch(step);
+  if (phase_ == Phase::spent) {
+    edge_.await_agent();
+    return set_phase(Phase::parked);
   }
+  // Closing or leaving: no other phase has a deadline.
+  ended_by_keyhop_ = true;
+  end_agent(std::chrono::seconds(1), step);
 }
 
 void Relay::exit(Step& step) {

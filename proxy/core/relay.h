@@ -50,7 +50,6 @@ class Relay {
 
   Phase phase() const noexcept { return phase_; }
   const Edge& edge() const noexcept { return edge_; }
-  Epoch epoch() const noexcept { return epoch_; }
 
  private:
   void on(const BytesRead& event, Step& step);

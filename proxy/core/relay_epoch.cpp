@@ -21,22 +21,9 @@ long long milliseconds(Duration duration) {
 
 // A process of the epoch may be running, and nobody has ordered its end.
 bool Relay::is_alive() const noexcept {
-  switch (phase_) {
-    case Phase::starting:
-    case Phase::serving:
-    case Phase::restoring:
-    case Phase::draining:
-    case Phase::closing:
-    case Phase::leaving: return true;
-    case Phase::lost:
-    case Phase::waiting:
-    case Phase::spent:
-    case Phase::parked:
-    case Phase::ending:
-    case Phase::stranded:
-    case Phase::over: return false;
-  }
-  return false;
+  using enum Phase;
+  return phase_ == starting || phase_ == serving || phase_ == restoring || phase_ == draining ||
+         phase_ == closing || phase_ == leaving;
 }
 
 // Between two epochs: nothing runs.
@@ -148,8 +135,7 @@ void Relay::on(const AgentEnded& event, Step& step) {
 }
 
 void Relay::end_epoch_if_complete(Step& step) {
-  const bool ends = phase_ == Phase::ending || phase_ == Phase::lost;
-  if (ends && agent_ended_ && stdout_ended_) end_epoch(step);
+  if (agent_ended_ && stdout_ended_) end_epoch(step);
 }
 
 // Nothing of the agent lives and everything it said was passed on. What still comes from it is dropped.

@@ -14,8 +14,7 @@ bool is_same(const SessionValues::Value& value, SessionValues::Kind kind, std::s
 }
 
 std::string_view trimmed(std::string_view token) noexcept {
-  const std::size_t last = token.find_last_not_of(" \t\r\n");
-  return last == std::string_view::npos ? std::string_view{} : token.substr(0, last + 1);
+  return token.substr(0, token.find_last_not_of(" \t\r\n") + 1);
 }
 
 }  // namespace
@@ -73,11 +72,10 @@ void SessionValues::report_config_options(std::string_view array, bool in_update
     std::string current;
     for (auto member : option) {
       std::string_view name;
-      simdjson::ondemand::value value;
       if (member.unescaped_key().get(name) != simdjson::SUCCESS) return;
       const bool is_id = name == "configId" || name == "id";
       const bool is_current = name == "currentValue";
-      if (member.value().get(value) != simdjson::SUCCESS) return;
+      simdjson::ondemand::value value = member.value().value_unsafe();  // fails only where its key did
       if (is_id) id = trimmed(value.raw_json_token());
       if (is_current) current = trimmed(value.raw_json_token());
     }

@@ -65,7 +65,7 @@ std::string StderrTail::text() const {
     out += printable(line);
   };
   for (std::size_t i = skipped; i < lines_.size(); ++i) append(lines_[i]);
-  if (has_open && lines_max_ > 0) append(open_);
+  if (has_open) append(open_);
   return out;
 }
 

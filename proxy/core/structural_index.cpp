@@ -46,8 +46,6 @@ IndexFault StructuralIndex::index(std::string_view text) noexcept {
     case simdjson::SUCCESS: break;
     case simdjson::EMPTY: return IndexFault::empty;
     case simdjson::UTF8_ERROR: return IndexFault::not_utf8;
-    case simdjson::MEMALLOC:
-    case simdjson::CAPACITY: return IndexFault::no_memory;
     default: return IndexFault::broken_string;
   }
   positions_ = parser_->structural_indexes.get();

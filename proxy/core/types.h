@@ -23,7 +23,6 @@ using Instant = MonotonicClock::time_point;
 
 // The two ends of one relay. What comes from the client goes to the agent, and the other way round.
 enum class Side : std::uint8_t { client, agent };
-constexpr Side opposite(Side side) noexcept { return side == Side::client ? Side::agent : Side::client; }
 
 // One byte stream (both directions) to one peer.
 struct LinkId {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proxy/core/framer.h"
 #include "proxy/core/limits.h"
 #include "proxy/core/relay.h"
 #include "tests/unit/padded.h"
@@ -14,6 +15,7 @@
 namespace {
 
 std::size_t allocations = 0;
+bool out_of_memory = false;  // for those who ask without exceptions
 
 void* allocate(std::size_t size) {
   ++allocations;
@@ -34,8 +36,12 @@ void* allocate(std::size_t size, std::align_val_t alignment) {
 
 void* operator new(std::size_t size) { return allocate(size); }
 void* operator new[](std::size_t size) { return allocate(size); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return out_of_memory ? nullptr : allocate(size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return out_of_memory ? nullptr : allocate(size);
+}
 void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, alignment); }
 void* operator new[](std::size_t size, std::align_val_t alignment) { return allocate(size, alignment); }
 void operator delete(void* place) noexcept { std::free(place); }
@@ -74,6 +80,17 @@ class Bench {
     read(agent_link, reply.view());
   }
   std::size_t sent_bytes() const { return sent_bytes_; }
+  // What one read made the relay send to that link.
+  std::string sent_for(LinkId from, std::string_view line, LinkId to) {
+    const test::Padded bytes(std::string(line) + "\n");
+    read(from, bytes.view());
+    std::string sent;
+    for (const Action& action : actions_.list()) {
+      const auto* send = std::get_if<Send>(&action);
+      if (send != nullptr && send->link == to) sent += send->bytes;
+    }
+    return sent;
+  }
   std::size_t open_requests() const { return relay_->edge().open_requests(); }
 
  private:
@@ -210,6 +227,45 @@ TEST_CASE("the agent's requests and their answers cross without an allocation", 
                                                "\n")});
   }
   CHECK(count_steady(bench, reads) == 0);
+}
+
+TEST_CASE("no memory to read a line: it is refused or kept off, and the next line works", "[allocation]") {
+  const std::string large =
+      R"({"jsonrpc":"2.0","id":7,"method":"x","params":")" + std::string(limits::mib, 'x') + "\"}";
+  const std::string small = R"({"jsonrpc":"2.0","id":8,"method":"x"})";
+  Bench bench(KeyMode::guard);
+  out_of_memory = true;
+  const std::string refusal = bench.sent_for(client_link, large, client_link);
+  const std::string noise = bench.sent_for(agent_link, large, client_link);
+  out_of_memory = false;
+  CHECK(refusal.find(R"("code":-32603)") != std::string::npos);
+  CHECK(refusal.find(R"("reason":"no_memory")") != std::string::npos);
+  CHECK(noise.empty());
+  CHECK(bench.sent_for(client_link, small, agent_link) == small + "\n");
+  CHECK(bench.sent_for(client_link, large, agent_link) == large + "\n");
+}
+
+TEST_CASE("memory for cut frames is kept while large ones come, and given back after many small ones",
+          "[allocation]") {
+  Framer framer(limits::frame_bytes_default);
+  const std::string large(limits::mib, 'x');
+  const auto cross = [&](std::string_view text) {
+    const std::size_t before = allocations;
+    framer.feed(text);
+    CHECK_FALSE(framer.next().has_value());
+    framer.feed("\n");
+    const auto frame = framer.next();
+    REQUIRE(frame.has_value());
+    CHECK(frame->text == text);
+    CHECK_FALSE(framer.next().has_value());
+    return allocations - before;
+  };
+  for (int i = 0; i < 3; ++i) cross(large);
+  CHECK(cross(large) == 0);
+  for (int i = 0; i < 200; ++i) cross("small");
+  CHECK(cross(large) == 0);
+  for (int i = 0; i < 600; ++i) cross("small");
+  CHECK(cross(large) > 0);
 }
 
 }  // namespace acp

@@ -65,6 +65,7 @@ TEST_CASE("members before the damage are read", "[beginning]") {
   CHECK(beginning.method == method);
   CHECK(beginning.has_result_or_error == ends);
   CHECK(beginning.is_answer() == (!id.empty() && method.empty() && ends));
+  CHECK(beginning.is_message() == (!id.empty() || !method.empty() || ends));
 }
 
 TEST_CASE("any prefix of a message shows no id but its own", "[beginning]") {

@@ -226,6 +226,8 @@ TEST_CASE("content: which prompts are commands", "[content]") {
       {R"([{"type":"resource_link","uri":"/home","name":"/n"}])", false},
       {R"([{"type":"resource","resource":{"uri":"u","text":"/compact"}}])", false},
       {R"([{"type":"image","text":"/compact"}])", false},
+      {R"([{"type":"text","text":7},{"type":"text","text":"/compact"}])", true},
+      {R"([{"type":7,"text":"/compact"}])", false},
       {R"(["/compact"])", false},
       {array_of({text_block("")}), false},
       {"[]", false},

@@ -55,6 +55,9 @@ TEST_CASE("client: every kind of bad line gets its one error and reaches nobody"
       {R"({"jsonrpc":"2.0","id":{"bad":"id"},"method":"session/list","params":{}})", "null -32600 bad_id"},
       {R"({"jsonrpc":"2.0","id":[],"method":"session/list"})", "null -32600 bad_id"},
       {R"({"jsonrpc":"2.0","id":true,"method":"session/list"})", "null -32600 bad_id"},
+      {R"({"jsonrpc":"2.0","id":4,"params":)" + deep + "}", "null -32600 too_deep"},
+      {R"({"jsonrpc":"2.0","id":{},"method":"x","params":)" + deep + "}", "null -32600 too_deep"},
+      {R"({"jsonrpc":"2.0","id":99,"result":tru})", "null -32700 not_json"},
       {R"({"jsonrpc":"2.0","id":4,"id":4,"method":"x"})", "null -32600 duplicate_member"},
       {R"({"jsonrpc":"2.0","jsonrpc":"2.0","id":4,"method":"x"})", "4 -32600 duplicate_member"},
       {R"({"jsonrpc":"2.0","id":4,"method":"x","m\u0065thod":"y"})", "4 -32600 duplicate_member"},
@@ -158,6 +161,8 @@ TEST_CASE("client: frames over the limit are refused, up to it they pass", "[edg
   CHECK(in_short(talk.take_client()) == Lines{"null -32600 frame_too_large"});
   talk.client(filled(R"({"jsonrpc":"2.0","id":{},"method":"x","params":{"a":")", "\"}}", most + 1));
   CHECK(in_short(talk.take_client()) == Lines{"null -32600 frame_too_large"});
+  talk.client(filled(R"({"jsonrpc":"2.0","id":4,"params":{"a":")", "\"}}", most + 1));
+  CHECK(in_short(talk.take_client()) == Lines{"4 -32600 frame_too_large"});
   talk.client(filled(R"({"jsonrpc":"2.0","result":{"a":")", "\"},\"id\":4}", most + 1));
   CHECK(talk.take_client().empty());
   CHECK(talk.take_agent().empty());
@@ -219,6 +224,8 @@ TEST_CASE("agent: text that is no JSON-RPC stays off the client's stdout", "[edg
       "[]",
       "{",
       R"([{"jsonrpc":"2.0","method":"x"}])",
+      R"([{"jsonrpc":"2.0","id":99,"result":{}}])",
+      R"(["{"])",
       R"({"jsonrpc":"2.0","method":"x","params":tru})",
       R"({"jsonrpc":"2.0","method":7})",
       R"({"jsonrpc":"1.0","method":"x"})",
@@ -238,6 +245,10 @@ TEST_CASE("agent: log text is on stderr, marked", "[edge][bad]") {
   talk.open();
   talk.agent("Loaded cached credentials.");
   CHECK(talk.stderr_text() == "[agent stdout] Loaded cached credentials.\n");
+  const std::string kept(limits::noise_line_bytes_max, 'x');
+  talk.agent(kept + "y");
+  CHECK(talk.stderr_text() ==
+        "[agent stdout] Loaded cached credentials.\n[agent stdout] " + kept + " … (4097 bytes)\n");
 }
 
 TEST_CASE("agent: good objects in a line with other text are found", "[edge][bad]") {
@@ -310,6 +321,9 @@ TEST_CASE("agent: a malformed request is answered, so that the agent does not wa
       {R"({"jsonrpc":"1.0","id":5,"method":"x"})", "5 -32600 malformed_request"},
       {R"({"jsonrpc":"2.0","id":{},"method":"x"})", "null -32600 malformed_request"},
       {R"({"jsonrpc":"2.0","id":5,"method":"x","params":{},"params":{}})", "5 -32600 malformed_request"},
+      {R"({"jsonrpc":"2.0","id":5,"id":5,"method":"x"})", "5 -32600 malformed_request"},
+      {R"({"jsonrpc":"2.0","id":5,"method":"x","method":"x"})", "5 -32600 malformed_request"},
+      {R"({"jsonrpc":"2.0","jsonrpc":"2.0","id":5,"method":"x"})", "5 -32600 malformed_request"},
   }));
   Dialogue talk;
   talk.open();

@@ -256,6 +256,19 @@ TEST_CASE("another keyhop's error of unknown outcome keeps the row", "[edge][key
   CHECK(in_short(talk.take_client()) == Lines{"9 -32602 key_reused"});
 }
 
+TEST_CASE("another keyhop's error without an outcome, or of what was not sent, leaves the key unused",
+          "[edge][keys]") {
+  const auto more = GENERATE(values<std::string>({"", R"(,"outcome":"not_sent")"}));
+  Dialogue talk;
+  talk.open();
+  talk.client(prompt_line("7", "\"k\""));
+  talk.agent(R"({"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"x","data":{"source":"keyhop")" +
+             more + "}}}");
+  talk.take_agent();
+  talk.client(prompt_line("8", "\"k\""));
+  CHECK(talk.take_agent() == Lines{prompt_line("8", "\"k\"")});
+}
+
 TEST_CASE("a malformed answer to a keyed prompt leaves its outcome unknown for all of them", "[edge][keys]") {
   Dialogue talk;
   talk.open();

@@ -90,8 +90,9 @@ TEST_CASE("an answer that nobody waits for is dropped", "[edge]") {
   talk.agent(result_line("7"));
   talk.take_agent();
   talk.take_client();
-  const auto answer = GENERATE(values<std::string>(
-      {result_line("7"), result_line("99"), result_line("\"7\""), result_line("null"), error_line("7")}));
+  const auto answer = GENERATE(values<std::string>({result_line("7"), result_line("99"), result_line("\"7\""),
+                                                    result_line("null"), error_line("7"), result_line("{}"),
+                                                    R"({"jsonrpc":"2.0","id":null,"error":{},"result":7})"}));
   talk.agent(answer);
   CHECK(talk.take_client().empty());
   talk.client(answer);

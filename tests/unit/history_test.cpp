@@ -2,6 +2,7 @@
 #include "proxy/core/history.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -299,6 +300,17 @@ TEST_CASE("history: chunks of a replay do not go on with live ones, nor the othe
   CHECK(told.says(1, "a"));
 }
 
+TEST_CASE("history: chunks of a message that was begun without a text do not tell what it says",
+          "[history]") {
+  Told told;
+  told.history.begin_replay();
+  told.replay(1, "", false);
+  told.replay_chunk(1, "a");
+  const Replay replay = *told.history.end_replay();
+  REQUIRE(replay.messages.size() == 1);
+  CHECK(replay.messages[0].content == Fingerprint{});
+}
+
 TEST_CASE("history: a replay that is begun again forgets the first", "[history]") {
   Told told;
   told.history.begin_replay();
@@ -311,6 +323,27 @@ TEST_CASE("history: a replay that is begun again forgets the first", "[history]"
   REQUIRE(replay.messages.size() == 1);
   CHECK(replay.messages[0].id == print_of(2));
   CHECK_FALSE(replay.proves());
+}
+
+TEST_CASE("history: a replay of too many messages is cut, its youngest are kept", "[history]") {
+  SessionHistory history;
+  ContentReader reader;
+  Fingerprinter prints(salt);
+  history.begin_replay();
+  const auto show = [&](std::uint64_t id) {
+    Fingerprint print;
+    std::memcpy(print.bytes.data(), &id, sizeof id);
+    history.read_content("\"m\"", print, {}, false, reader, prints);
+    return print;
+  };
+  // Looked for from the youngest on, so that a new one is compared with all: hence no more than needed.
+  Fingerprint last;
+  for (std::uint64_t id = 1; id <= limits::replayed_messages_max + 1; ++id) last = show(id);
+  const std::optional<Replay> replay = history.end_replay();
+  REQUIRE(replay);
+  CHECK(replay->is_cut);
+  CHECK(replay->messages.size() == limits::replayed_messages_max / 2 + 1);
+  CHECK(replay->messages.back().id == last);
 }
 
 TEST_CASE("history: a new session of an old name", "[history]") {

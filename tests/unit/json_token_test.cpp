@@ -163,6 +163,7 @@ TEST_CASE("strings stand for their characters", "[json_token]") {
       {R"("\uD83D\uD83D\uDE00")", "\xED\xA0\xBD😀"},
       {R"("\uD83Dx")", "\xED\xA0\xBDx"},
       {R"("\uD83D\n")", "\xED\xA0\xBD\n"},
+      {R"("\uD83D\uE000")", "\xED\xA0\xBD\xEE\x80\x80"},
       {R"("\u0000a")", std::string("\0a", 2)},
       {R"("\\u0041")", "\\u0041"},
       {R"("a\tb\u0063d")", "a\tbcd"},
@@ -258,6 +259,15 @@ TEST_CASE("text becomes a JSON string", "[json_token]") {
       {"\xF4\x90\x80\x80", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\""},
       {"\xE0\x80\x80", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\""},
       {"\xF0\x8F\xBF\xBF", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\""},
+      {"\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80",
+       "\"\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\""},  // the first, the last before
+      {"\xF0\x90\x80\x80\xF4\x8F\xBF\xBF",
+       "\"\xF0\x90\x80\x80\xF4\x8F\xBF\xBF\""},  // and behind the surrogates
+      {"\xE4(", "\"\xEF\xBF\xBD(\""},
+      {"\xE4\xB8(", "\"\xEF\xBF\xBD\xEF\xBF\xBD(\""},
+      {"\xF0(", "\"\xEF\xBF\xBD(\""},
+      {"\xF0\x9F(", "\"\xEF\xBF\xBD\xEF\xBF\xBD(\""},
+      {"\xF0\x9F\x98(", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD(\""},
   }));
   std::string out = "x";
   append_json_string(out, text);

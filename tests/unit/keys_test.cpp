@@ -2,6 +2,8 @@
 #include "proxy/core/keys.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -51,6 +53,45 @@ TEST_CASE("a key names a prompt within its session and method", "[keys]") {
   CHECK(keys.find(scope(3, "k")) == &row);
   CHECK(&keys.at(vendor.row) == &vendor);
   CHECK(keys.size() == 2);
+}
+
+TEST_CASE("rows of one hash are told apart by everything that is hashed", "[keys]") {
+  // hash = ((key ^ session) * odd ^ hash(name)) * odd, and odd can be divided by: any two scopes can be made
+  // to collide.
+  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15U;
+  std::uint64_t inverse = odd;
+  for (int i = 0; i < 6; ++i) inverse *= 2 - odd * inverse;
+  REQUIRE(inverse * odd == 1);
+  const auto colliding = [&](std::uint32_t session, std::string_view method, std::uint8_t last) {
+    const bool prompt = method == "session/prompt";
+    const std::uint64_t name = std::hash<std::string_view>{}(prompt ? std::string_view{} : method);
+    const std::uint64_t first = ((77 ^ name) * inverse) ^ session;
+    Fingerprint hash;
+    std::memcpy(hash.bytes.data(), &first, sizeof first);
+    hash.bytes.back() = last;
+    return KeyTable::Scope{session, &facts_of(method), method, hash, "k"};
+  };
+  KeyTable keys;
+  std::vector<KeyTable::Scope> scopes;
+  for (const std::uint32_t session : {1U, 2U}) {
+    for (const std::string_view method : {"session/prompt", "session/new", "_a", "_b"}) {
+      for (const std::uint8_t last : {std::uint8_t{3}, std::uint8_t{4}})
+        scopes.push_back(colliding(session, method, last));
+    }
+  }
+  std::vector<const KeyRow*> rows;
+  for (const KeyTable::Scope& each : scopes) {
+    CHECK(keys.find(each) == nullptr);
+    rows.push_back(&keys.add(each, print(1)));
+  }
+  for (std::size_t i = 1; i < rows.size(); ++i) REQUIRE(rows[i]->hash == rows[0]->hash);
+  for (const KeyTable::Scope& each : scopes) {
+    const KeyRow* found = keys.find(each);
+    REQUIRE(found != nullptr);
+    CHECK(found->session == each.session);
+    CHECK(found->key_hash == each.key_hash);
+    CHECK(found->method == each.facts->id);
+  }
 }
 
 TEST_CASE("a removed row is gone, and a fresh one takes its place", "[keys]") {

@@ -209,6 +209,24 @@ TEST_CASE("keyhop's own frames are written in the current spelling") {
   }
 }
 
+TEST_CASE("a method that is none has no name") { CHECK(name_of(static_cast<MethodId>(200)).empty()); }
+
+TEST_CASE("where a method stands in a version; not known yet: the newer one that has it") {
+  const auto [method, version, stability] = GENERATE(table<std::string, Version, Stability>({
+      {"terminal/release", Version::v1, Stability::stable},
+      {"terminal/release", Version::v2, Stability::absent},
+      {"terminal/release", Version::unknown, Stability::stable},
+      {"tool_call/cancel", Version::v1, Stability::absent},
+      {"tool_call/cancel", Version::v2, Stability::stable},
+      {"tool_call/cancel", Version::unknown, Stability::stable},
+      {"tool_call/cancel", static_cast<Version>(99), Stability::absent},
+  }));
+  CAPTURE(method);
+  const auto rows = rows_of(method);
+  REQUIRE(rows.size() == 1);
+  CHECK(stability_of(rows.front(), version) == stability);
+}
+
 template <class Enum>
 void check_names(Enum last) {
   std::set<std::string_view> names;

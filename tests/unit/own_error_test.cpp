@@ -74,6 +74,36 @@ TEST_CASE("an agent's end is told with its last words", "[own_error]") {
   CHECK(describe(end) == "went away");
 }
 
+TEST_CASE("what is said of a lost request", "[own_error]") {
+  using rules::Outcome;
+  using rules::Reason;
+  using rules::Verdict;
+  AgentEnd end;
+  end.status = ExitStatus{ExitStatus::Kind::exited, 3};
+  const auto [decision, is_prompt, words] = GENERATE(table<rules::Decision, bool, std::string>({
+      {{Verdict::fail, Outcome::unknown, Reason::cancelled, code::request_cancelled}, true, "Cancelled; "},
+      {{Verdict::fail, Outcome::not_sent, Reason::agent_lost, code::internal_error},
+       true,
+       "this request had not been sent"},
+      {{Verdict::fail, Outcome::unknown, Reason::newer_change, code::internal_error},
+       false,
+       "A later change"},
+      {{Verdict::fail, Outcome::unknown, Reason::replay_interrupted, code::internal_error},
+       false,
+       "in the middle of the replay"},
+      {{Verdict::fail, Outcome::unknown, Reason::agent_lost, code::internal_error},
+       true,
+       "Whether the prompt was taken in is unknown"},
+      {{Verdict::fail, Outcome::unknown, Reason::agent_lost, code::internal_error},
+       false,
+       "Whether the request took effect is unknown"},
+  }));
+  const std::string message = describe_loss(decision, is_prompt, end);
+  CAPTURE(message);
+  CHECK(message.find(words) != std::string::npos);
+  CHECK(message.find("exited with code 3") != std::string::npos);
+}
+
 TEST_CASE("a shell's status of an ending", "[own_error]") {
   CHECK(ExitStatus{ExitStatus::Kind::exited, 0}.as_shell_status() == 0);
   CHECK(ExitStatus{ExitStatus::Kind::exited, 255}.as_shell_status() == 255);

@@ -269,6 +269,7 @@ TEST_CASE("remembered messages", "[replay_decision]") {
           {"gone, nothing known is there", "k:A@1!", "", "", "unknown"},
           {"gone, nothing known is there but others", "k:A@1!", "u:B", "", "unknown"},
           {"an unknown one says the same", "m:M@1 k:A@2!", "m:M u:A", "", "unknown"},
+          {"of an unknown one nobody knows what it says", "m:M@1 k:A@2!", "m:M u:", "", "unknown"},
           {"one that says the same was given to another prompt", "m:M@1 k:A@2! u:A@3!", "m:M u:A", "",
            "gone"},
           // Seen in an earlier replay, it is still no other prompt's.

@@ -61,6 +61,7 @@ TEST_CASE("broken and strange option lists are read as far as they go", "[values
   values.report_config_options("{}", true);
   values.report_config_options(R"([1])", true);
   values.report_config_options(R"([{"id":"a"},{"currentValue":1}])", true);
+  values.report_config_options(R"([{"\ud800":1,"id":"a","currentValue":1}])", true);
   CHECK(values.empty());
   values.report_config_options(R"([ { "currentValue" : 1.0 , "options":[{"id":"no"}], "id" : "a" } , 2])",
                                true);

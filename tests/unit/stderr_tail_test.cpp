@@ -25,6 +25,7 @@ TEST_CASE("the last lines are held, at every split point", "[stderr_tail]") {
       {0, "a\nb\nc", ""},
       {3, "\x1B[31mred\x1B[0m\n", "red"},
       {3, "\x1B[1;38;5;200mx\x1B[K\x1B(y\x07\x08\r\n", "xy"},
+      {3, "\x1B[1\x7F\xC3\xA9mx\n", "x"},
       {3, "tab\tstays\n", "tab\tstays"},
       {3, "cut \x1B[", "cut "},
       {3, "cut \x1B", "cut "},
