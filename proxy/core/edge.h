@@ -80,6 +80,8 @@ class Edge {
   // When something that waits for the ledger is looked at again, and that.
   std::optional<Instant> ledger_deadline() const noexcept;
   void check_ledger(Step& step);
+  // Orders what the step has changed. To be called at the end of each, before the relay exits.
+  void finish_step(Step& step);
   // Nothing that the client sent waits for anything: an answer, the agent, the ledger.
   bool is_done() const noexcept { return open_requests() == 0 && deferred_.empty() && outbox_.empty(); }
 
@@ -138,8 +140,8 @@ class Edge {
   void note_client_frame(std::uint32_t session) { sessions_.at(session).hides_rest = false; }
 
   // edge_keys.cpp: one key, one answer
-  // Not a keyed request; dealt with; the first of its key.
-  enum class Keyed : std::uint8_t { no, done, first };
+  // Not a keyed request; dealt with; the first of its key; a retry that waits for the session's history.
+  enum class Keyed : std::uint8_t { no, done, first, waits };
   struct KeyedRequest {
     Keyed keyed;
     KeyTable::Scope scope;
@@ -147,10 +149,14 @@ class Edge {
   };
   KeyedRequest on_keyed_request(const rules::MethodFacts& facts, std::uint32_t session, Step& step);
   Keyed answer_known_key(KeyRow& row, const KeyTable::Scope& scope, const Fingerprint& print, Step& step);
-  void answer_remembered(const KeyRow& row, Step& step);
+  void answer_settled(const KeyRow& row, bool same, std::string_view id_token, Step& step);
+  void answer_remembered(const KeyRow& row, std::string_view id_token, Step& step);
+  bool history_may_differ(const KeyRow& row);
+  bool answer_retry(Pending& pending, Step& step);
+  void ask_again(Pending& pending, std::string_view text, Step& step);
   void join(const KeyRow& row, const KeyTable::Scope& scope);
-  void settle_key_answered(Pending& pending, Step& step);
-  void settle_key_lost(Pending& pending, rules::Outcome outcome, Step& step);
+  void settle_key_answered(Pending& pending);
+  void settle_key_lost(Pending& pending, rules::Outcome outcome);
   bool guards(const rules::MethodFacts& facts) const noexcept;
   bool refuse_unprotected(std::uint32_t session, Step& step);
 
@@ -167,11 +173,20 @@ class Edge {
   bool tracks(const Pending& pending) const noexcept;
   std::uint64_t protect(Pending& pending, Step& step);
   LedgerBatch begin_batch(std::uint32_t session);
-  void save(std::uint32_t session, LedgerBatch batch, Step& step);
-  void note_unsaved(std::uint32_t session);
-  void save_row(KeyRow& row, Step& step);
-  static void tell_row(KeyRow& row, LedgerBatch& batch);
-  void forget_row(KeyRow& row, Step& step);
+  // Prompts of the session without a key that have a place in its order.
+  template <class Visit>
+  void for_each_unkeyed(std::uint32_t session, Visit visit) {
+    if (sessions_.at(session).open_unkeyed == 0) return;
+    for (Pending* pending = from_client_.oldest(); pending != nullptr;
+         pending = from_client_.after(*pending)) {
+      if (pending->session == session && pending->place != 0 && pending->is_unkeyed) visit(*pending);
+    }
+  }
+  void save(std::uint32_t session);
+  void confirm_batch(std::uint32_t session, std::uint64_t ticket);
+  void save_row(KeyRow& row);
+  void forget_row(KeyRow& row);
+  void remove_from_ledger(std::uint32_t session, LedgerChange change, const Fingerprint& content);
   void forget_session(std::uint32_t session, Step& step);
   bool has_undecided(std::uint32_t session);
   void flush_outbox(Step& step);
@@ -188,11 +203,11 @@ class Edge {
   void note_chunk_v1(std::uint32_t session);
   void note_answer_v1(const Pending& pending);
   static bool is_as_known(const SessionHistory& history, const Replay& replay);
-  void note_answer(Pending& pending, Step& step);
+  void note_answer(Pending& pending);
   void note_lost_prompt(const Pending& pending);
   void remember_prompt(const Pending& pending);
   void note_gap();
-  void forget_prompt(Pending& pending, Step& step);
+  void forget_prompt(Pending& pending);
   bool wants_replay(std::uint32_t session);
   bool reads_before_resume(Pending& pending, Step& step);
   // A prompt whose answer was lost: of an open request, of a row that nobody waits for, or remembered only.
@@ -205,10 +220,9 @@ class Edge {
   std::vector<AskedPrompt> collect_lost(std::uint32_t session);
   void begin_replay(std::uint32_t session, std::uint32_t reader);
   std::optional<Replay> end_replay(std::uint32_t session, std::uint32_t reader);
-  void conclude_replay(std::uint32_t session, std::uint32_t reader, Step& step);
-  void verify_remembered(std::uint32_t session, const Replay& replay, std::span<const LostPrompt> prompts,
-                         Step& step);
-  void apply_fates(std::uint32_t session, std::span<const AskedPrompt> asked, Step& step);
+  void conclude_replay(std::uint32_t session, std::uint32_t reader);
+  void verify_remembered(std::uint32_t session, const Replay& replay, std::span<const LostPrompt> prompts);
+  void apply_fates(std::uint32_t session, std::span<const AskedPrompt> asked);
   bool fail_interrupted(Pending& pending, Step& step);
   bool settle_resolved(Pending& pending, Step& step);
 
@@ -300,6 +314,7 @@ class Edge {
   void settle_lost_one(Pending& pending, Step& step);
   void send_stored(Pending& pending, std::string_view frame, Step& step);
   void release_one(Held& held, Step& step);
+  void note_turn_cancelled(std::uint32_t session);
   bool cancel_held_prompts(std::uint32_t session, Step& step);
   void answer_cancelled(Pending& pending, bool by_request, Step& step);
   static bool needs_active_session(const rules::MethodFacts& facts) noexcept;
@@ -354,18 +369,18 @@ class Edge {
   struct Commit {
     std::uint64_t ticket;
     std::uint32_t session;
-    std::uint32_t key;      // row of keys_, or no_row
-    std::uint32_t pending;  // row of from_client_; no_row: nothing waits for it
-    bool is_void = false;   // what it builds on was not written
+    std::uint32_t key;                      // row of keys_, or no_row
+    std::uint32_t pending;                  // row of from_client_; no_row: nothing waits for it
+    LedgerError error = LedgerError::none;  // the batch before it, which should have added the row, failed
   };
   void fail_commit(const Commit& commit, LedgerError error, Step& step);
-  void commit_again(const Commit& commit, Step& step);
   std::uint64_t order(LedgerBatch batch, Commit commit, Step& step);
   LedgerUse ledger_ = LedgerUse::none;
   LedgerError ledger_error_ = LedgerError::none;
   std::string agent_name_;  // in the ledger
   std::uint64_t tickets_ = 0;
-  std::deque<Commit> commits_;  // the oldest first, as they are reported
+  std::deque<Commit> commits_;          // the oldest first, as they are reported
+  std::vector<std::uint32_t> to_save_;  // sessions with a batch due at the end of the step
   std::deque<Deferred> deferred_;
   std::size_t deferred_bytes_ = 0;
   bool retrying_ = false;
@@ -378,7 +393,6 @@ class Edge {
   std::uint32_t frame_session_ = SessionTable::none;
   std::uint32_t frame_pending_ = Pending::no_row;
   std::uint64_t frame_ticket_ = 0;
-  bool frame_cancels_ = false;
   bool frame_waits_ = false;
   ContentReader content_;
 

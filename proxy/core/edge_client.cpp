@@ -186,6 +186,12 @@ void Edge::on_client_request(const Frame& frame, Step& step) {
     pending.key = row.row;
   }
   if (session != SessionTable::none) note_client_frame(session);
+  if (keyed.keyed == Keyed::waits) {
+    pending.is_retry = true;
+    pending.key_hash = keyed.scope.key_hash;
+    pending.print = keyed.print;
+    return hold(frame, session, &pending);
+  }
   if (reads_before_resume(pending, step)) return hold(frame, session, &pending);
   dispatch(pending, frame, step);
 }
@@ -256,12 +262,14 @@ void Edge::on_client_notification(const Frame& frame, Step& step) {
   const std::uint32_t session = session_of(facts, false);
   note_traffic(session, step);
   if (session != SessionTable::none) note_client_frame(session);
-  frame_cancels_ = facts.id == MethodId::session_cancel;
-  if (frame_cancels_ && outbox_.is_slow()) retract_waiting(session, step);
+  const bool cancels = facts.id == MethodId::session_cancel;
+  if (cancels && outbox_.is_slow()) retract_waiting(session, step);
   frame_session_ = session;
-  if (is_settled() || reach_ == AgentReach::ending || reach_ == AgentReach::gone || is_ready(session))
+  if (is_settled() || reach_ == AgentReach::ending || reach_ == AgentReach::gone || is_ready(session)) {
+    if (cancels) note_turn_cancelled(session);
     return pass_on(agent_link_, frame, step);
-  if (facts.id != MethodId::session_cancel) return hold(frame, session, nullptr);
+  }
+  if (!cancels) return hold(frame, session, nullptr);
   const bool at_agent = session != SessionTable::none && cancel_held_prompts(session, step);
   if (at_agent) pass_on(agent_link_, frame, step);
 }

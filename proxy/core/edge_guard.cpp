@@ -26,7 +26,13 @@ LedgerState state_of(KeyState state) noexcept {
 }
 
 // Its outcome is not known, or the ledger may not know it.
-bool is_undecided(const KeyRow& row) noexcept { return row.state != KeyState::inserted || row.is_unsaved; }
+bool is_undecided(const KeyRow& row) noexcept {
+  return row.state != KeyState::inserted || (row.in_ledger && !row.saved);
+}
+
+bool is_row_removal(const LedgerRemoval& removal) noexcept {
+  return std::holds_alternative<RemoveLedgerRow>(removal.change);
+}
 
 LedgerRow row_of(const KeyRow& row) {
   return {.key = row.key_hash,
@@ -46,17 +52,9 @@ bool Edge::tracks(const Pending& pending) const noexcept {
          pending.facts->id == MethodId::session_prompt;
 }
 
-// The row as it is now, whether the file has it or not.
-void Edge::tell_row(KeyRow& row, LedgerBatch& batch) {
-  if (std::exchange(row.in_ledger, true)) {
-    batch.changes.emplace_back(UpdateLedgerRow{row_of(row)});
-  } else {
-    batch.changes.emplace_back(AddLedgerRow{row_of(row)});
-  }
-}
-
 bool Edge::has_undecided(std::uint32_t session) {
-  bool undecided = false;
+  const auto& removals = sessions_.at(session).removals;
+  bool undecided = std::any_of(removals.begin(), removals.end(), is_row_removal);
   keys_.for_each_of(session, [&](KeyRow& row) { undecided = undecided || is_undecided(row); });
   return undecided;
 }
@@ -78,86 +76,128 @@ std::uint64_t Edge::protect(Pending& pending, Step& step) {
   // another.
   const std::uint64_t stale = std::exchange(pending.in_ledger, false) ? pending.place : 0;
   pending.place = session.history.next_place();
+  pending.saved.change();
   KeyRow* row = pending.is_unkeyed ? nullptr : &keys_.at(pending.key);
   if (row != nullptr) {
     row->content = pending.content;
     row->is_command = pending.is_command;
     row->sent_at = pending.place;
+    row->saved.change();
   }
   if (ledger_ != LedgerUse::ready) return 0;
   if (row == nullptr && stale == 0 && !has_undecided(pending.session)) return 0;
+  if (stale != 0) session.removals.push_back({RemoveLedgerPrompt{stale}, {}});
   LedgerBatch batch = begin_batch(pending.session);
-  if (stale != 0) batch.changes.emplace_back(RemoveLedgerPrompt{stale});
-  if (row == nullptr) {
-    // It is one of the prompts under way, which every batch tells of.
-  } else {
-    tell_row(*row, batch);
+  // One without a row is one of the prompts under way, which every batch tells of; so is a row that was
+  // written before.
+  if (row != nullptr && !std::exchange(row->in_ledger, true)) {
+    row->saved.tell(batch.ticket);
+    // The removal is in this batch, once more; from here on it would remove this row.
+    row->on_disk = std::erase_if(session.removals, [&](const LedgerRemoval& removal) {
+                     const auto* removed = std::get_if<RemoveLedgerRow>(&removal.change);
+                     return removed != nullptr && removed->key == row->key_hash;
+                   }) != 0;
+    batch.changes.emplace_back(AddLedgerRow{row_of(*row)});
   }
+  if (row != nullptr) row->protected_by = batch.ticket;
   return order(std::move(batch), {0, pending.session, pending.key, pending.row}, step);
 }
 
-// Orders a batch written under the next ticket, which is returned.
+// Orders a batch written; its ticket.
 std::uint64_t Edge::order(LedgerBatch batch, Commit commit, Step& step) {
-  batch.ticket = commit.ticket = ++tickets_;
+  commit.ticket = batch.ticket;
   commits_.push_back(commit);
   step.actions.commit(std::move(batch));
-  return tickets_;
+  return commit.ticket;
 }
 
-// Whatever the file does not have yet of this session's messages and of the prompts that are under way.
+// Whatever the file may not have yet of this session's messages and of the prompts that are under way
+// (saved.h).
 LedgerBatch Edge::begin_batch(std::uint32_t number) {
   Session& session = sessions_.at(number);
-  LedgerBatch batch{.agent = agent_name_, .session = session.id};
+  session.must_save = false;
+  LedgerBatch batch{.ticket = ++tickets_, .agent = agent_name_, .session = session.id};
   batch.changes.emplace_back(SetLedgerComplete{session.history.is_complete()});
   if (session.history.take_trimmed()) {
     batch.changes.emplace_back(TrimLedgerMessages{session.history.seen().front().seen_at});
   }
   for (SeenMessage& seen : session.history.seen()) {
-    if (std::exchange(seen.is_saved, true)) continue;
+    if (!seen.saved.tell(batch.ticket)) continue;
     batch.changes.emplace_back(
         PutLedgerMessage{{seen.id, seen.content, seen.is_content_known, seen.is_given, seen.seen_at}});
   }
   // Never a message without its row: one that is given and whose row is open would prove the prompt absent.
   keys_.for_each_of(number, [&](KeyRow& row) {
-    if (std::exchange(row.is_unsaved, false) && row.in_ledger)
+    if (row.in_ledger && row.protected_by == 0 && row.saved.tell(batch.ticket))
       batch.changes.emplace_back(UpdateLedgerRow{row_of(row)});
   });
   for (LostUnkeyed& lost : session.lost_prompts) {
-    if (!std::exchange(lost.in_ledger, true)) batch.changes.emplace_back(AddLedgerPrompt{lost.prompt});
+    if (lost.saved.tell(batch.ticket)) batch.changes.emplace_back(AddLedgerPrompt{lost.prompt});
   }
-  if (session.open_unkeyed == 0) return batch;
-  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
-    const bool unsaved =
-        pending->session == number && pending->place != 0 && !pending->in_ledger && pending->is_unkeyed;
-    if (!unsaved) continue;
-    batch.changes.emplace_back(AddLedgerPrompt{{pending->content, pending->is_command, pending->place}});
-    pending->in_ledger = true;
+  for_each_unkeyed(number, [&](Pending& pending) {
+    pending.in_ledger = true;
+    if (!pending.saved.tell(batch.ticket)) return;
+    batch.changes.emplace_back(AddLedgerPrompt{{pending.content, pending.is_command, pending.place}});
+  });
+  for (LedgerRemoval& removal : session.removals) {
+    removal.saved.tell(batch.ticket);
+    batch.changes.push_back(removal.change);
   }
   return batch;
 }
 
-// Written when it may be: nothing waits for it.
-void Edge::save(std::uint32_t session, LedgerBatch batch, Step& step) {
-  order(std::move(batch), {0, session, Pending::no_row, Pending::no_row}, step);
+// The batch with this ticket is on the disk, and so is all that it told.
+void Edge::confirm_batch(std::uint32_t number, std::uint64_t ticket) {
+  Session& session = sessions_.at(number);
+  for (SeenMessage& seen : session.history.seen()) seen.saved.confirm(ticket);
+  keys_.for_each_of(number, [&](KeyRow& row) { row.saved.confirm(ticket); });
+  for (LostUnkeyed& lost : session.lost_prompts) lost.saved.confirm(ticket);
+  for_each_unkeyed(number, [&](Pending& pending) { pending.saved.confirm(ticket); });
+  std::erase_if(session.removals, [ticket](LedgerRemoval& removal) {
+    removal.saved.confirm(ticket);
+    return bool(removal.saved);
+  });
 }
 
-void Edge::save_row(KeyRow& row, Step& step) {
-  if (!row.in_ledger) return;
-  row.is_unsaved = true;  // every batch tells of such rows
-  save(row.session, begin_batch(row.session), step);
+// What has changed is written at the end of the step, all in one batch: nothing waits for it.
+void Edge::save(std::uint32_t number) {
+  if (!std::exchange(sessions_.at(number).must_save, true)) to_save_.push_back(number);
+}
+
+void Edge::finish_step(Step& step) {
+  for (const std::uint32_t number : to_save_) {
+    // Not if another batch has told of it meanwhile.
+    if (std::exchange(sessions_.at(number).must_save, false))
+      order(begin_batch(number), {0, number, Pending::no_row, Pending::no_row}, step);
+  }
+  to_save_.clear();
+}
+
+void Edge::save_row(KeyRow& row) {
+  row.saved.change();
+  if (row.in_ledger) save(row.session);
 }
 
 // The key is unused again, here and in the file.
-void Edge::forget_row(KeyRow& row, Step& step) {
+void Edge::forget_row(KeyRow& row) {
   for (Commit& commit : commits_) {
     if (commit.key == row.row) commit.key = Pending::no_row;
   }
-  if (row.in_ledger) {
-    LedgerBatch batch{.agent = agent_name_, .session = sessions_.at(row.session).id};
-    batch.changes.emplace_back(RemoveLedgerRow{row.key_hash});
-    save(row.session, std::move(batch), step);
-  }
+  if (row.in_ledger) remove_from_ledger(row.session, RemoveLedgerRow{row.key_hash}, row.content);
   keys_.remove(row);
+}
+
+// `content`: of a keyed prompt, else nothing.
+void Edge::remove_from_ledger(std::uint32_t number, LedgerChange change, const Fingerprint& content) {
+  auto& removals = sessions_.at(number).removals;
+  if (removals.size() >= limits::removals_max) {
+    // The disk has been full for long. A prompt without a key that stays in the file only makes others
+    // doubtful.
+    const auto least = std::find_if_not(removals.begin(), removals.end(), is_row_removal);
+    removals.erase(least == removals.end() ? removals.begin() : least);
+  }
+  removals.push_back({std::move(change), content});
+  save(number);
 }
 
 // Its rows end with it, also those that were never read.
@@ -165,11 +205,13 @@ void Edge::forget_session(std::uint32_t number, Step& step) {
   Session& session = sessions_.at(number);
   keys_.remove_settled_of(number);
   session.lost_prompts.clear();
+  session.removals.clear();
   session.has_living_owner = false;
   if (ledger_ == LedgerUse::none || version_ != rules::Version::v2) return;
-  LedgerBatch batch{.agent = agent_name_, .session = session.id};
+  LedgerBatch batch{.ticket = ++tickets_, .agent = agent_name_, .session = session.id};
   batch.changes.emplace_back(ForgetLedgerSession{});
-  save(number, std::move(batch), step);
+  session.must_save = false;
+  order(std::move(batch), {0, number, Pending::no_row, Pending::no_row}, step);
 }
 
 void Edge::on_committed(const LedgerCommitted& event, Step& step) {
@@ -178,37 +220,19 @@ void Edge::on_committed(const LedgerCommitted& event, Step& step) {
   if (found == commits_.end()) return;
   const Commit commit = *found;
   commits_.erase(found);
-  if (event.error != LedgerError::none) {
-    note_unsaved(commit.session);
-    fail_commit(commit, event.error, step);
-  } else if (commit.is_void && outbox_.waits_for(event.ticket)) {
-    commit_again(commit, step);
+  if (event.error == LedgerError::none) confirm_batch(commit.session, commit.ticket);
+  const LedgerError error = event.error == LedgerError::none ? commit.error : event.error;
+  if (error != LedgerError::none) {
+    fail_commit(commit, error, step);
   } else {
-    outbox_.confirm(event.ticket);
+    if (commit.key != Pending::no_row) {
+      KeyRow& row = keys_.at(commit.key);
+      row.on_disk = true;
+      if (row.protected_by == commit.ticket) row.protected_by = 0;
+    }
+    outbox_.confirm(commit.ticket);
   }
   flush_outbox(step);
-}
-
-// What was written left out what an earlier batch should have told, and that one failed: the frame waits for
-// a batch that tells all of it.
-void Edge::commit_again(const Commit& commit, Step& step) {
-  LedgerBatch batch = begin_batch(commit.session);
-  if (commit.key != Pending::no_row) tell_row(keys_.at(commit.key), batch);
-  const std::uint64_t ticket = order(std::move(batch), {0, commit.session, commit.key, commit.pending}, step);
-  outbox_.wait_for(commit.ticket, ticket);
-}
-
-// A batch was not written: whatever it told goes into the next one, so that no row is ever without its
-// messages.
-void Edge::note_unsaved(std::uint32_t number) {
-  Session& session = sessions_.at(number);
-  for (Commit& later : commits_) later.is_void = later.is_void || later.session == number;
-  keys_.for_each_of(number, [](KeyRow& row) { row.is_unsaved = true; });
-  for (SeenMessage& seen : session.history.seen()) seen.is_saved = false;
-  for (LostUnkeyed& lost : session.lost_prompts) lost.in_ledger = false;
-  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
-    if (pending->session == number) pending->in_ledger = false;
-  }
 }
 
 // The frame that waited for it is not sent, unless it can go without.
@@ -220,27 +244,38 @@ void Edge::fail_commit(const Commit& commit, LedgerError error, Step& step) {
   const bool conflict = error == LedgerError::conflict;
   KeyRow* row = commit.key == Pending::no_row ? nullptr : &keys_.at(commit.key);
   if (row != nullptr) {
+    row->protected_by = 0;
     row->in_ledger = false;
+    // What the file has of it is older than this.
+    if (row->on_disk && !conflict)
+      remove_from_ledger(row->session, RemoveLedgerRow{row->key_hash}, row->content);
     if (conflict) sessions_.at(row->session).ledger = LedgerReading::unread;
   }
   Pending& pending = from_client_.at(commit.pending);
   const bool waits = pending.row != Pending::no_row && pending.sent_at == Pending::waits_in_outbox &&
                      outbox_.waits_for(commit.ticket);
-  if (!waits) return;  // its epoch was lost, or it was withdrawn
+  if (!waits) {  // its epoch was lost, or it was withdrawn
+    for (Commit& later : commits_) {
+      if (row != nullptr && later.key == commit.key) later.error = error;  // it only updates the row
+    }
+    return;
+  }
   if (row == nullptr) {
     // A prompt without a key goes on, unless it could be taken for a keyed one later.
     bool resembles = false;
     keys_.for_each_of(pending.session, [&](KeyRow& other) {
       resembles = resembles || (is_undecided(other) && other.content == pending.content);
     });
-    pending.in_ledger = false;
+    for (const LedgerRemoval& removal : sessions_.at(pending.session).removals)
+      resembles = resembles || (is_row_removal(removal) && removal.content == pending.content);
     if (!resembles) return outbox_.confirm(commit.ticket);
+    forget_prompt(pending);  // a later batch may have told of it
   }
   outbox_.drop(pending.row);
   if (pending.state == PendingState::abandoned) return remove_request(pending);  // it has its error
   if (row != nullptr) {
     pending.key = Pending::no_row;
-    forget_row(*row, step);
+    forget_row(*row);
   }
   const LedgerProblem problem = problem_of(error);
   const std::string message =
@@ -262,11 +297,10 @@ void Edge::fail_commit(const Commit& commit, LedgerError error, Step& step) {
 
 void Edge::begin_agent_frame(Step& step) {
   frame_waits_ = is_reachable(agent_link_) && (frame_ticket_ != 0 || !outbox_.empty());
-  if (frame_waits_) outbox_.begin({frame_ticket_, frame_session_, frame_pending_, frame_cancels_, step.now});
+  if (frame_waits_) outbox_.begin({frame_ticket_, frame_session_, frame_pending_, step.now});
   frame_session_ = SessionTable::none;
   frame_pending_ = Pending::no_row;
   frame_ticket_ = 0;
-  frame_cancels_ = false;
 }
 
 void Edge::flush_outbox(Step& step) {

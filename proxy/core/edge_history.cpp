@@ -105,7 +105,7 @@ void Edge::note_gap() {
 }
 
 // A prompt was answered with success: its message is known, and is no other prompt's.
-void Edge::note_answer(Pending& pending, Step& step) {
+void Edge::note_answer(Pending& pending) {
   if (pending.place == 0) return;
   if (version_ == rules::Version::v1) return note_answer_v1(pending);
   Session& session = sessions_.at(pending.session);
@@ -115,16 +115,17 @@ void Edge::note_answer(Pending& pending, Step& step) {
   if (envelope_.is_success() && !named) return remember_prompt(pending);
   if (named)
     session.history.see(hash_message_id(envelope_.raw(Slot::result_message_id)), &pending.content, true);
-  forget_prompt(pending, step);
+  forget_prompt(pending);
 }
 
 // A prompt without a key is settled: the ledger need not know of it any more.
-void Edge::forget_prompt(Pending& pending, Step& step) {
+void Edge::forget_prompt(Pending& pending) {
   if (!pending.in_ledger) return;
-  LedgerBatch batch = begin_batch(pending.session);
-  batch.changes.emplace_back(RemoveLedgerPrompt{pending.place});
-  save(pending.session, std::move(batch), step);
   pending.in_ledger = false;
+  const bool in_flight = std::any_of(commits_.begin(), commits_.end(),
+                                     [&](const Commit& commit) { return commit.session == pending.session; });
+  if (!pending.saved && !in_flight) return;  // whatever told it failed
+  remove_from_ledger(pending.session, RemoveLedgerPrompt{pending.place}, {});
 }
 
 // A prompt without a key got an error of keyhop's own: it may still be in the history, and must not be taken
@@ -141,7 +142,7 @@ void Edge::remember_prompt(const Pending& pending) {
     session.is_undecidable = true;  // any message could be one of those that are not kept
     return;
   }
-  session.lost_prompts.push_back({{pending.content, pending.is_command, pending.place}, pending.in_ledger});
+  session.lost_prompts.push_back({{pending.content, pending.is_command, pending.place}, pending.saved});
 }
 
 // Whether a restore of this session must show its history: prompts of it are to be decided, or remembered ids
@@ -204,7 +205,7 @@ std::vector<Edge::AskedPrompt> Edge::collect_lost(std::uint32_t number) {
     const bool cancelled = pending->state == PendingState::lost_cancelling;
     asked.push_back({{pending->content, pending->place, pending->is_command, cancelled}, nullptr, pending});
   }
-  for (const auto& [lost, in_ledger] : sessions_.at(number).lost_prompts)
+  for (const auto& [lost, saved] : sessions_.at(number).lost_prompts)
     asked.push_back({{lost.content, lost.sent_at, lost.is_command, true}});
   std::sort(asked.begin(), asked.end(),
             [](const AskedPrompt& a, const AskedPrompt& b) { return a.prompt.sent_at < b.prompt.sent_at; });
@@ -225,7 +226,7 @@ std::optional<Replay> Edge::end_replay(std::uint32_t session, std::uint32_t read
 
 // The replay at hand is over. Decides every prompt of the session whose answer was lost, and holds every
 // remembered message id against it.
-void Edge::conclude_replay(std::uint32_t number, std::uint32_t reader, Step& step) {
+void Edge::conclude_replay(std::uint32_t number, std::uint32_t reader) {
   SessionHistory& history = sessions_.at(number).history;
   std::optional<Replay> replay = end_replay(number, reader);
   if (!replay) return;
@@ -238,12 +239,12 @@ void Edge::conclude_replay(std::uint32_t number, std::uint32_t reader, Step& ste
   std::vector<LostPrompt> prompts;
   for (const AskedPrompt& each : asked) prompts.push_back(each.prompt);
   decide_prompts(history.base_line(), *replay, prompts);
-  verify_remembered(number, *replay, prompts, step);
+  verify_remembered(number, *replay, prompts);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     asked[i].prompt = prompts[i];
     if (prompts[i].fate == PromptFate::inserted) asked[i].token = replay->messages[prompts[i].message].token;
   }
-  apply_fates(number, asked, step);
+  apply_fates(number, asked);
   if (v1) history.reset();  // the n-th message is what the replay says that it is
   history.learn(*replay);
   // From here on nothing of it is unknown; but not for a prompt that was sent before.
@@ -262,8 +263,8 @@ void Edge::conclude_replay(std::uint32_t number, std::uint32_t reader, Step& ste
   }
 }
 
-void Edge::verify_remembered(std::uint32_t number, const Replay& replay, std::span<const LostPrompt> prompts,
-                             Step& step) {
+void Edge::verify_remembered(std::uint32_t number, const Replay& replay,
+                             std::span<const LostPrompt> prompts) {
   const MessageJudge judge(sessions_.at(number).history.base_line(), replay, prompts);
   std::vector<KeyRow*> gone;
   keys_.for_each_of(number, [&](KeyRow& row) {
@@ -275,13 +276,13 @@ void Edge::verify_remembered(std::uint32_t number, const Replay& replay, std::sp
       case MessageFate::gone: gone.push_back(&row); return;
       case MessageFate::unknown: row.state = KeyState::unknown; break;
     }
-    if (row.state != before) save_row(row, step);
+    if (row.state != before) save_row(row);
   });
-  for (KeyRow* row : gone) forget_row(*row, step);
+  for (KeyRow* row : gone) forget_row(*row);
 }
 
 // Open requests are told in settle_resolved(); here what nobody waits for.
-void Edge::apply_fates(std::uint32_t number, std::span<const AskedPrompt> asked, Step& step) {
+void Edge::apply_fates(std::uint32_t number, std::span<const AskedPrompt> asked) {
   Session& session = sessions_.at(number);
   for (const AskedPrompt& each : asked) {
     const PromptFate fate = each.prompt.fate;
@@ -291,22 +292,19 @@ void Edge::apply_fates(std::uint32_t number, std::span<const AskedPrompt> asked,
       each.pending->fate = fate == PromptFate::absent && news ? PromptFate::unknown : fate;
       each.pending->found_id = each.token;
     } else if (each.row != nullptr) {
-      if (fate == PromptFate::absent) forget_row(*each.row, step);
+      if (fate == PromptFate::absent) forget_row(*each.row);
       if (fate != PromptFate::inserted) continue;
       session.history.see(hash_message_id(each.token), &each.prompt.content, true);
       each.row->state = KeyState::inserted;
       each.row->message_id = each.token;
-      save_row(*each.row, step);
+      save_row(*each.row);
     } else if (fate != PromptFate::unknown) {
       if (fate == PromptFate::inserted)
         session.history.see(hash_message_id(each.token), &each.prompt.content, true);
       const std::uint64_t place = each.prompt.sent_at;
       std::erase_if(session.lost_prompts,
                     [&](const LostUnkeyed& lost) { return lost.prompt.sent_at == place; });
-      if (ledger_ != LedgerUse::ready) continue;
-      LedgerBatch batch = begin_batch(number);
-      batch.changes.emplace_back(RemoveLedgerPrompt{place});
-      save(number, std::move(batch), step);
+      if (ledger_ == LedgerUse::ready) remove_from_ledger(number, RemoveLedgerPrompt{place}, {});
     }
   }
 }
@@ -344,9 +342,9 @@ bool Edge::settle_resolved(Pending& pending, Step& step) {
         row.first = Pending::no_row;
         row.state = KeyState::inserted;
         row.message_id = token;
-        save_row(row, step);
+        save_row(row);
       }
-      forget_prompt(pending, step);
+      forget_prompt(pending);
       answer_each(pending, [&](std::string_view id_token) {
         out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"messageId\":{}}}}}\n", id_token,
                            token);
@@ -356,7 +354,7 @@ bool Edge::settle_resolved(Pending& pending, Step& step) {
     }
     case PromptFate::absent: break;
   }
-  forget_prompt(pending, step);
+  forget_prompt(pending);
   if (cancelling) {
     fail_all(pending,
              {.code = code::request_cancelled,

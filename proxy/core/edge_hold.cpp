@@ -112,6 +112,7 @@ void Edge::release_one(Held& held, Step& step) {
   frame_session_ = held.session;
   if (held.pending == Pending::no_row) return pass_on(agent_link_, padded_copy(held.frame, step), step);
   Pending& pending = from_client_.at(held.pending);
+  if (pending.is_retry) return ask_again(pending, held.frame, step);
   const bool refused = held.session != SessionTable::none && needs_active_session(*pending.facts) &&
                        !sessions_.at(held.session).refusal.empty();
   if (!refused) {
@@ -119,7 +120,7 @@ void Edge::release_one(Held& held, Step& step) {
     return;
   }
   // The agent's own error, unchanged.
-  settle_key_lost(pending, rules::Outcome::not_sent, step);
+  settle_key_lost(pending, rules::Outcome::not_sent);
   answer_each(pending, [&](std::string_view id_token) {
     out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{}}}\n", id_token,
                        sessions_.at(held.session).refusal);
@@ -200,6 +201,16 @@ void Edge::settle_lost_one(Pending& pending, Step& step) {
            step);
 }
 
+// `session/cancel` goes to the agent behind the session's prompts: should it die before it answers them, they
+// are not sent again.
+void Edge::note_turn_cancelled(std::uint32_t session) {
+  if (session == SessionTable::none || sessions_.at(session).open_prompts == 0) return;
+  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
+    const bool prompt = pending->session == session && pending->facts->id == MethodId::session_prompt;
+    if (prompt && pending->state == PendingState::sent) pending->turn_cancelled = true;
+  }
+}
+
 // `session/cancel` while its session is rebuilt: there is nothing to cancel at the agent. What was lost will
 // not be sent again, what waits is answered now. True if the living agent has a prompt of it all
 // the same: one that was passed on after the session had been refused.
@@ -235,7 +246,7 @@ void Edge::answer_cancelled(Pending& pending, bool by_request, Step& step) {
                      .outcome = rules::Outcome::not_sent},
                     step);
   }
-  settle_key_lost(pending, rules::Outcome::not_sent, step);
+  settle_key_lost(pending, rules::Outcome::not_sent);
   answer_each(pending, [&](std::string_view id_token) {
     out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"stopReason\":\"cancelled\"}}}}\n",
                        id_token);

@@ -108,20 +108,47 @@ Edge::Keyed Edge::answer_known_key(KeyRow& row, const KeyTable::Scope& scope, co
     send_text(client_link_, out_, step);
     return Keyed::done;
   }
-  if (same) {
-    answer_remembered(row, step);
-  } else {
-    refuse(id_token, code::invalid_params, "key_reused",
-           "Invalid params: this idempotencyKey already names another prompt of this session. Use a new key "
-           "for a new prompt.",
-           step);
-  }
+  if (row.state != KeyState::pending && history_may_differ(row)) return Keyed::waits;
+  answer_settled(row, same, id_token, step);
   return Keyed::done;
 }
 
+// Its session is being rebuilt, with its history: the new epoch may have forgotten the prompt.
+bool Edge::history_may_differ(const KeyRow& row) {
+  return !is_settled() && reach_ != AgentReach::ending && !is_ready(row.session) && wants_replay(row.session);
+}
+
+// `same`: the request is the one that the key names.
+void Edge::answer_settled(const KeyRow& row, bool same, std::string_view id_token, Step& step) {
+  if (same) return answer_remembered(row, id_token, step);
+  refuse(id_token, code::invalid_params, "key_reused",
+         "Invalid params: this idempotencyKey already names another prompt of this session. Use a new key "
+         "for a new prompt.",
+         step);
+}
+
+// A retry that waited for the history and can wait no longer is answered with what is remembered. False if
+// nothing is.
+bool Edge::answer_retry(Pending& pending, Step& step) {
+  if (!pending.is_retry) return false;
+  const KeyRow* row = keys_.find({pending.session, pending.facts, {}, pending.key_hash, {}});
+  if (row == nullptr || row->state == KeyState::pending) return false;
+  answer_settled(*row, row->print == pending.print, pending.sender_id, step);
+  remove_request(pending);
+  return true;
+}
+
+// The history was read: the retry is looked at as if it came now.
+void Edge::ask_again(Pending& pending, std::string_view text, Step& step) {
+  remove_request(pending);
+  const Frame frame = padded_copy(text, step);
+  scanner_.scan(frame.text, envelope_);
+  INVARIANT(envelope_.fault == FrameFault::none);  // it was scanned when it came
+  on_client_request(frame, step);
+}
+
 // The RFD's "A retry gets the original messageId and nothing else", or what else is known of it.
-void Edge::answer_remembered(const KeyRow& row, Step& step) {
-  const std::string_view id_token = envelope_.raw(Slot::id);
+void Edge::answer_remembered(const KeyRow& row, std::string_view id_token, Step& step) {
   ++counters_.remembered;
   out_.clear();
   if (row.state == KeyState::inserted && !row.message_id.empty()) {
@@ -160,7 +187,7 @@ void Edge::join(const KeyRow& row, const KeyTable::Scope& scope) {
   first.last_waiter = waiter.row;
 }
 
-void Edge::settle_key_answered(Pending& pending, Step& step) {
+void Edge::settle_key_answered(Pending& pending) {
   if (pending.key == Pending::no_row) return;
   KeyRow& row = keys_.at(pending.key);
   pending.key = Pending::no_row;
@@ -171,7 +198,7 @@ void Edge::settle_key_answered(Pending& pending, Step& step) {
     row.state = KeyState::inserted;
     if (envelope_.member(Slot::result_message_id).type == ValueType::string)
       row.message_id = envelope_.raw(Slot::result_message_id);
-    return save_row(row, step);
+    return save_row(row);
   }
   // RFD: "Errors leave the key unused." But an error that another keyhop made further on says what is known:
   // only not_sent does.
@@ -182,22 +209,22 @@ void Edge::settle_key_answered(Pending& pending, Step& step) {
   const bool has_outcome = envelope_.has(Slot::error_data_outcome);
   if (is_keyhops && has_outcome && !unsent) {
     row.state = KeyState::unknown;
-    save_row(row, step);
+    save_row(row);
   } else {
-    forget_row(row, step);
+    forget_row(row);
   }
 }
 
-void Edge::settle_key_lost(Pending& pending, rules::Outcome outcome, Step& step) {
+void Edge::settle_key_lost(Pending& pending, rules::Outcome outcome) {
   if (pending.key == Pending::no_row) return;
   KeyRow& row = keys_.at(pending.key);
   pending.key = Pending::no_row;
   row.first = Pending::no_row;
   if (guards(*pending.facts) && outcome != rules::Outcome::not_sent) {
     row.state = KeyState::unknown;
-    save_row(row, step);
+    save_row(row);
   } else {
-    forget_row(row, step);
+    forget_row(row);
   }
 }
 

@@ -193,7 +193,8 @@ void Edge::load_rows(std::uint32_t number, const LedgerSession& known) {
     added.is_command = row.is_command;
     // A row that another keyhop wrote beside us has no place in our order, and is never decided here.
     added.sent_at = first ? row.sent_at : 0;
-    added.in_ledger = true;
+    added.in_ledger = added.on_disk = true;
+    added.saved = Saved::already();
     session.needs_reading = true;
   }
 }
@@ -209,13 +210,13 @@ void Edge::load_messages(std::uint32_t number, const LedgerSession& known) {
                         .content = message.content,
                         .is_content_known = message.is_content_known,
                         .is_given = message.is_given,
-                        .is_saved = true,
-                        .seen_at = message.seen_at});
+                        .seen_at = message.seen_at,
+                        .saved = Saved::already()});
   }
   std::vector<LostUnkeyed> prompts;
   for (const LedgerPrompt& lost : known.prompts) {
     last = std::max(last, lost.sent_at);
-    prompts.push_back({lost, true});
+    prompts.push_back({lost, Saved::already()});
   }
   for (const LedgerRow& row : known.rows) last = std::max(last, row.sent_at);
   if (last > 0) {

@@ -35,17 +35,14 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
   std::vector<std::uint32_t> cancelled;  // of those
   repeated_initialize_ = Pending::no_row;
   own_.clear();
-  for (const std::uint32_t row : outbox_.cancelled_requests()) {
-    Pending& pending = from_client_.at(row);
-    const bool prompt = pending.facts->id == MethodId::session_prompt && pending.state == PendingState::sent;
-    if (prompt) pending.state = PendingState::cancelling;
-  }
   for (Pending* pending = from_client_.oldest(); pending != nullptr;) {
     Pending* const next = from_client_.after(*pending);
     // Not one byte of it was ever taken: it waits like any that came later.
     const bool unsent =
         is_at_agent(*pending) && !pending->was_taken && pending->sent_at >= taken && !pending->stored.empty();
     pending->had_progress = has_progress(*pending);
+    if (pending->state == PendingState::sent && pending->turn_cancelled)
+      pending->state = PendingState::cancelling;
     switch (pending->state) {
       case PendingState::sent:
         pending->state = unsent ? PendingState::held : PendingState::lost;
@@ -67,7 +64,10 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
     pending = next;
   }
   // Its waiters leave with it, hence not while the rows are walked.
-  for (const std::uint32_t row : cancelled) answer_cancelled(from_client_.at(row), true, step);
+  for (const std::uint32_t row : cancelled) {
+    Pending& pending = from_client_.at(row);
+    answer_cancelled(pending, !pending.turn_cancelled, step);
+  }
   for (const Held& held : never_left) held_bytes_ += held.frame.size();
   held_.insert(held_.begin(), std::make_move_iterator(never_left.begin()),
                std::make_move_iterator(never_left.end()));
@@ -225,7 +225,7 @@ void Edge::on_session_restored(std::uint32_t row, Step& step) {
       session.asks_replay && version_ == rules::Version::v2 && !session.history.is_finished();
   session.refusal.clear();
   report_result(session.restored_values);
-  conclude_replay(row, Pending::no_row, step);
+  conclude_replay(row, Pending::no_row);
   session.to_set = session.values.differing_from(session.restored_values);
   session.first_tries = session.to_set.size();
   session.next_to_set = 0;

@@ -41,8 +41,8 @@ void Edge::answer_all(Pending& pending, const Frame& frame, Step& step) {
   note_newer_change(pending);
   if (pending.reads_history && !envelope_.is_success()) end_replay(pending.session, pending.row);
   if (envelope_.is_success()) take_effect(pending, step);
-  note_answer(pending, step);
-  settle_key_answered(pending, step);
+  note_answer(pending);
+  settle_key_answered(pending);
   retry_is_due_ = retry_is_due_ || pending.facts->id == MethodId::initialize;
   const Member& id = envelope_.member(Slot::id);
   bool as_it_came = pending.wire_id == pending.sender_id;  // the first one only
@@ -56,8 +56,9 @@ void Edge::answer_all(Pending& pending, const Frame& frame, Step& step) {
 
 // An error of keyhop's own for a request and all that wait beside it.
 void Edge::fail_all(Pending& pending, const OwnError& error, Step& step) {
+  if (answer_retry(pending, step)) return;
   if (error.outcome == rules::Outcome::unknown) note_lost_prompt(pending);
-  settle_key_lost(pending, error.outcome, step);
+  settle_key_lost(pending, error.outcome);
   answer_each(pending, [&](std::string_view id_token) {
     out_.clear();
     append_error(out_, id_token, error);
@@ -89,7 +90,7 @@ void Edge::take_effect(const Pending& pending, Step& step) {
     case rules::SessionEffect::activates:
       set_state(pending.session, SessionState::active);
       learn_session(pending, pending.session);
-      if (pending.reads_history) conclude_replay(pending.session, pending.row, step);
+      if (pending.reads_history) conclude_replay(pending.session, pending.row);
       break;
     case rules::SessionEffect::closes:
     case rules::SessionEffect::archives: set_state(pending.session, SessionState::inactive); break;
@@ -197,6 +198,7 @@ void Edge::fail_silent_prompts(std::uint32_t session, Step& step) {
 
 // The sender gets its error now; the row stays until the agent's late answer, which is dropped.
 void Edge::give_up(Pending& pending, Step& step) {
+  if (answer_retry(pending, step)) return;
   const bool waits = pending.state == PendingState::waiting;
   out_.clear();
   append_error(out_, pending.sender_id,
@@ -208,7 +210,7 @@ void Edge::give_up(Pending& pending, Step& step) {
   send_text(client_link_, out_, step);
   if (waits) return remove_request(pending);
   note_lost_prompt(pending);
-  settle_key_lost(pending, rules::Outcome::unknown, step);
+  settle_key_lost(pending, rules::Outcome::unknown);
   --sessions_.at(pending.session).open_prompts;
   pending.next_waiter = pending.last_waiter =
       Pending::no_row;  // they are given up one by one, all of this session

@@ -32,7 +32,7 @@ void SessionHistory::see(const Fingerprint& id, const Fingerprint* content, bool
   const bool tells_content =
       content != nullptr && !(message->is_content_known && message->content == *content);
   if (!tells_content && message->is_given >= is_given) return;
-  message->is_saved = false;
+  message->saved.change();
   message->is_given = message->is_given || is_given;
   if (!tells_content) return;
   message->content = *content;

@@ -40,9 +40,11 @@ struct KeyRow {
   // Of guarded rows (edge_guard.cpp).
   Fingerprint content;
   bool is_command = false;
-  std::uint64_t sent_at = 0;  // its place in the session's order; 0: never sent
-  bool in_ledger = false;     // it was written there, or is being written
-  bool is_unsaved = false;    // a batch that may have told of it failed: the next one tells it again
+  std::uint64_t sent_at = 0;       // its place in the session's order; 0: never sent
+  bool in_ledger = false;          // it was written there, or is being written
+  bool on_disk = false;            // the file has a row of this key, maybe one that was to be removed
+  std::uint64_t protected_by = 0;  // the commit that its frame waits for: until then others need not tell it
+  Saved saved;
 
   std::uint32_t row = Pending::no_row;  // for KeyTable only
   std::uint64_t hash = 0;

@@ -60,6 +60,7 @@ inline constexpr std::size_t session_id_bytes_max = 4 * kib;  // longer ones are
 inline constexpr std::size_t session_values_max = 256;        // modes and config options of one session
 inline constexpr std::size_t seen_messages_max = 1024;        // user messages of one session that are known
 inline constexpr std::size_t lost_prompts_max = 64;  // of one session, without a key, not settled yet
+inline constexpr std::size_t removals_max = 4096;    // of one session, not on the disk yet
 inline constexpr std::size_t replayed_messages_max = 1 << 16;  // of one replay: older ones are let go
 
 inline constexpr std::size_t fingerprint_members_max =

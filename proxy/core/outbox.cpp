@@ -13,12 +13,6 @@ void Outbox::confirm(std::uint64_t ticket) noexcept {
   }
 }
 
-void Outbox::wait_for(std::uint64_t ticket, std::uint64_t other) noexcept {
-  for (Frame& frame : frames_) {
-    if (frame.ticket == ticket) frame.ticket = other;
-  }
-}
-
 bool Outbox::waits_for(std::uint64_t ticket) const noexcept {
   return std::any_of(frames_.begin(), frames_.end(),
                      [&](const Frame& frame) { return frame.ticket == ticket; });
@@ -62,18 +56,6 @@ std::vector<std::uint32_t> Outbox::requests_of(std::uint32_t session) const {
     if (frame.session == session && frame.pending != Pending::no_row) requests.push_back(frame.pending);
   }
   return requests;
-}
-
-std::vector<std::uint32_t> Outbox::cancelled_requests() const {
-  std::vector<std::uint32_t> cancelled;
-  for (auto cancel = frames_.begin(); cancel != frames_.end(); ++cancel) {
-    if (!cancel->cancels) continue;
-    for (auto frame = frames_.begin(); frame != cancel; ++frame) {
-      if (frame->session == cancel->session && frame->pending != Pending::no_row)
-        cancelled.push_back(frame->pending);
-    }
-  }
-  return cancelled;
 }
 
 void Outbox::clear() noexcept {

@@ -26,7 +26,6 @@ class Outbox {
     std::uint64_t ticket = 0;                 // of the commit that it waits for; 0: none
     std::uint32_t session = Pending::no_row;  // no_row: of none
     std::uint32_t pending = Pending::no_row;  // the request in it, if it is one of the client's
-    bool cancels = false;                     // a session/cancel
     Instant since{};
     std::string bytes = {};
   };
@@ -44,8 +43,6 @@ class Outbox {
   // A commit has succeeded: its frames wait for it no longer.
   void confirm(std::uint64_t ticket) noexcept;
   bool waits_for(std::uint64_t ticket) const noexcept;
-  // The frames that waited for one commit wait for another.
-  void wait_for(std::uint64_t ticket, std::uint64_t other) noexcept;
   // Takes the next frame that may leave, if there is one.
   std::optional<Frame> take_free(Instant now);
   // Takes out the frame of a request: it will not be sent.
@@ -57,8 +54,6 @@ class Outbox {
   bool is_slow() const noexcept { return !frames_.empty() && passed_ == frames_.front().since; }
   // The requests of a session that still wait, in order.
   std::vector<std::uint32_t> requests_of(std::uint32_t session) const;
-  // The requests behind which a session/cancel of their session waits.
-  std::vector<std::uint32_t> cancelled_requests() const;
   void clear() noexcept;
 
  private:

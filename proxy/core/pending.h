@@ -50,6 +50,7 @@ struct Pending {
   // How many bytes its receiver had been sent before it; waits_in_outbox: it has not left yet.
   static constexpr std::uint64_t waits_in_outbox = UINT64_MAX;
   std::uint64_t sent_at = 0;
+  bool turn_cancelled = false;         // a session/cancel of its session was passed on behind it
   bool newer_change_answered = false;  // a later request that changes the same thing was answered
   bool replay_shown = false;           // the client saw part of the replay that this one asked for
   bool was_taken = false;              // an epoch that is over had taken bytes of it
@@ -60,9 +61,14 @@ struct Pending {
   std::uint64_t place = 0;  // in the session's order, when it was sent last; 0: never
   bool is_unkeyed = false;
   bool is_command = false;
-  bool in_ledger = false;      // as a prompt without a key
+  bool in_ledger = false;  // as a prompt without a key: written there, or being written
+  Saved saved;
   bool reads_history = false;  // a resume of the client's that asks for the history: it is read along
   PromptFate fate = PromptFate::unknown;
+  // Held, and a retry of a prompt that is remembered: answered once the session's history was read.
+  bool is_retry = false;
+  Fingerprint key_hash;
+  Fingerprint print;
   std::string found_id;  // fate inserted: the message's id, raw
   // The frame as the sender wrote it, limits::padding_bytes behind it, for another try; empty if there is no
   // room to keep it.

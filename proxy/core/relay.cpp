@@ -53,6 +53,7 @@ void Relay::step(const Event& event, Instant now, Actions& actions) {
   std::visit([&](const auto& happened) { on(happened, step); }, event);
   const bool ends = phase_ == Phase::ending || phase_ == Phase::over;
   if (client_paused_ && !ends) regulate_reading(step);  // what was held may be gone
+  if (phase_ != Phase::over) edge_.finish_step(step);
 }
 
 std::optional<Instant> Relay::next_deadline() const noexcept {
@@ -229,6 +230,7 @@ void Relay::on(const DeadlineReached& /*event*/, Step& step) {
 
 void Relay::exit(Step& step) {
   const int status = exit_status();
+  edge_.finish_step(step);
   set_phase(Phase::over);
   step.actions.add(Exit{status});
 }

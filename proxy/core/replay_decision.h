@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "proxy/core/salted_hash.h"
+#include "proxy/core/saved.h"
 
 namespace acp {
 
@@ -26,8 +27,8 @@ struct SeenMessage {
   Fingerprint content{};
   bool is_content_known = false;
   bool is_given = false;      // an answer gave it to a prompt: it is no other prompt's
-  bool is_saved = false;      // the ledger has it, as it is now
   std::uint64_t seen_at = 0;  // its place in the session's order of messages and prompts
+  Saved saved = {};
 };
 
 // The user messages of a replay, in their order.

@@ -52,7 +52,14 @@ enum class LedgerReading : std::uint8_t {
 // A prompt without a key that is not settled by any replay yet.
 struct LostUnkeyed {
   LedgerPrompt prompt;
-  bool in_ledger = false;
+  Saved saved = {};
+};
+
+// What the file must not have any more.
+struct LedgerRemoval {
+  LedgerChange change;
+  Fingerprint content;  // of a keyed prompt
+  Saved saved = {};
 };
 
 struct Session {
@@ -92,6 +99,8 @@ struct Session {
   bool hides_rest = false;       // what may still come of the replay, until news of the state
   SessionHistory history;
   std::vector<LostUnkeyed> lost_prompts;  // in the order in which they were sent
+  std::vector<LedgerRemoval> removals;    // that are not on the disk yet
+  bool must_save = false;                 // a batch is due at the end of the step
 
   Instant last_traffic{};  // any frame of this session, either way; kept only with --silence-timeout
 };

@@ -141,6 +141,7 @@ class LivesChecker {
   void learn_values(KnownSession& known, std::string_view holder, bool in_update);
   void close_epoch(Instant now);
   void skip_optional(std::string_view line);
+  bool is_beside(const TopLevel& top) const;
 
   void client_hears_answer(std::string_view line, const TopLevel& top);
   void client_hears_error(Attempt& attempt, std::string_view line, std::string_view error);

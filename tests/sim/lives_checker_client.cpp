@@ -6,13 +6,28 @@
 
 namespace acp::sim {
 
+// An answer that no answer of the agent's is due for: a duplicate's, or one of keyhop's own. What is due
+// stays due behind it.
+bool LivesChecker::is_beside(const TopLevel& top) const {
+  const auto found = by_id_.find(top.id);
+  if (!top.method.empty() || found == by_id_.end()) return false;
+  return std::none_of(due_.begin(), due_.end(), [&](const Due& due) {
+    return due.kind == DueKind::answer && due.target == found->second;
+  });
+}
+
 void LivesChecker::to_client(std::string_view line, Instant /*now*/) {
-  skip_optional(line);
-  const bool news = !due_.empty() && due_.front().kind == DueKind::news && due_.front().line == line;
-  if (news && !client_lost_) return due_.pop_front();  // most lines, without another look
+  const auto take_news = [&] {
+    const bool news = !due_.empty() && due_.front().kind == DueKind::news && due_.front().line == line;
+    if (news && !client_lost_) due_.pop_front();
+    return news && !client_lost_;
+  };
+  if (take_news()) return;  // most lines, without another look
   TopLevel top;
   if (!read_top_level(line, top))
     return fail("own answer", fmt::format("no message for the client: {}", line));
+  if (!is_beside(top)) skip_optional(line);
+  if (take_news()) return;
   if (client_lost_) return fail("one answer", fmt::format("the client is gone: {}", line));
   if (top.method.empty()) return client_hears_answer(line, top);
   if (!top.id.empty()) return client_hears_question(line, top);

@@ -48,7 +48,7 @@ struct Apply {
 }  // namespace
 
 LedgerError MemoryLedger::apply(const LedgerBatch& batch) {
-  if (fails != LedgerError::none) return fails;
+  if (fails != LedgerError::none) return fails_once ? std::exchange(fails, LedgerError::none) : fails;
   ++commits;
   LedgerSession& stored = sessions_[{batch.agent, batch.session}];
   LedgerSession changed = stored;

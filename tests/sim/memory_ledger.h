@@ -19,6 +19,7 @@ class MemoryLedger {
   const Salt& salt() const noexcept { return salt_; }
 
   LedgerError fails = LedgerError::none;  // what every commit ends with
+  bool fails_once = false;                // the next commit only
   bool owner_lives = false;               // an earlier run still has processes
   std::size_t commits = 0;
 

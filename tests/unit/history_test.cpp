@@ -98,28 +98,28 @@ TEST_CASE("history: a message is seen once, and more may be known of it later", 
   const Fingerprint b = Told::content_of("b");
   history.see(print_of(1), nullptr, false);
   CHECK_FALSE(told.message(1).is_content_known);
-  const auto save = [&] { history.seen().front().is_saved = true; };
+  const auto save = [&] { history.seen().front().saved = Saved::already(); };
   save();
   history.see(print_of(1), nullptr, false);
-  CHECK(told.message(1).is_saved);  // nothing new
+  CHECK(bool(told.message(1).saved));  // nothing new
   history.see(print_of(1), &a, false);
   CHECK(told.says(1, "a"));
-  CHECK_FALSE(told.message(1).is_saved);
+  CHECK_FALSE(bool(told.message(1).saved));
   save();
   history.see(print_of(1), &a, false);
-  CHECK(told.message(1).is_saved);
+  CHECK(bool(told.message(1).saved));
   history.see(print_of(1), &b, false);
   CHECK(told.says(1, "b"));
-  CHECK_FALSE(told.message(1).is_saved);
+  CHECK_FALSE(bool(told.message(1).saved));
   save();
   history.see(print_of(1), nullptr, true);
   CHECK(told.message(1).is_given);
   CHECK(told.says(1, "b"));
-  CHECK_FALSE(told.message(1).is_saved);
+  CHECK_FALSE(bool(told.message(1).saved));
   save();
   history.see(print_of(1), &b, false);  // given stays given
   CHECK(told.message(1).is_given);
-  CHECK(told.message(1).is_saved);
+  CHECK(bool(told.message(1).saved));
   history.see(print_of(1), &a, false);
   CHECK(told.message(1).is_given);
   CHECK(told.says(1, "a"));

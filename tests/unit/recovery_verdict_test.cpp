@@ -273,6 +273,31 @@ TEST_CASE("guard: a lost keyed prompt is unknown, and remembered as unknown", "[
   CHECK(talk.take_agent().empty());
 }
 
+TEST_CASE("session/cancel before the agent dies: its prompts are not sent again", "[recovery][verdict]") {
+  const bool v1 = GENERATE(true, false);
+  const bool taken = GENERATE(true, false);
+  CAPTURE(v1, taken);
+  Dialogue talk(with_rules(KeyMode::forward));
+  open_with(talk, v1 ? v1_resume : v2);
+  const std::string prompt = prompt_line("7", v1 ? "" : "\"k\"");
+  talk.client(prompt);
+  talk.client(session_cancel);
+  talk.client(prompt_line("8", v1 ? "" : "\"l\""));  // a new turn
+  talk.take_agent();
+  // What of it was never read stays behind: the whole of all three, or the last two.
+  const std::size_t later = session_cancel.size() + prompt.size() + 2;
+  talk.happen(LinkBacklog{talk.link(), later + (taken ? 0 : prompt.size() + 1)});
+  lose(talk);
+  CHECK(restore(talk, v1 ? v1_resume : v2).size() == 1);
+  Lines told = in_short(talk.take_client());
+  if (taken) {
+    CHECK(told == Lines{"7 -32800 cancelled unknown"});
+  } else {
+    CHECK(told ==
+          Lines{v1 ? result_line("7", R"({"stopReason":"cancelled"})") : "7 -32800 cancelled not_sent"});
+  }
+}
+
 TEST_CASE("session/cancel between epochs: lost prompts are cancelled, held ones answered",
           "[recovery][verdict]") {
   const bool v1 = GENERATE(true, false);
