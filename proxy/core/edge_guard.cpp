@@ -20,7 +20,7 @@ LedgerState state_of(KeyState state) noexcept {
   switch (state) {
     case KeyState::pending: return LedgerState::open;
     case KeyState::inserted: return LedgerState::inserted;
-    case KeyState::unknown: return LedgerState::unknown;
+    case KeyState::unknown: break;
   }
   return LedgerState::unknown;
 }
@@ -315,7 +315,7 @@ void Edge::flush_outbox(Step& step) {
 // `session/cancel` for prompts that have waited long for their commit: they never left, and are answered
 // here.
 void Edge::retract_waiting(std::uint32_t session, Step& step) {
-  if (outbox_.empty() || session == SessionTable::none) return;
+  if (session == SessionTable::none) return;
   for (const std::uint32_t row : outbox_.requests_of(session)) {
     Pending& pending = from_client_.at(row);
     if (pending.facts->id == MethodId::session_prompt) answer_cancelled(pending, false, step);

@@ -54,7 +54,6 @@ void Edge::learn_values(const Pending& pending) {
 // An update that tells a mode or option: the last word counts, also the agent's. While a session is rebuilt
 // it tells what the fresh agent begins with, not what was last known.
 void Edge::report_update(std::uint32_t row) {
-  if (row == SessionTable::none) return;
   Session& session = sessions_.at(row);
   const bool fresh = session.restore == Restore::asked || session.restore == Restore::setting;
   SessionValues& values = fresh ? session.restored_values : session.values;
@@ -80,7 +79,7 @@ bool Edge::hides(std::uint32_t row) {
 // A load or resume of the client's whose replay it has begun to see cannot be sent again: chunks append.
 void Edge::note_replay(std::uint32_t row) {
   std::string scratch;
-  if (row == SessionTable::none || envelope_.member(Slot::update_kind).type != ValueType::string) return;
+  if (envelope_.member(Slot::update_kind).type != ValueType::string) return;
   if (!rules::is_history(decoded(Slot::update_kind, scratch))) return;
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
     const bool replays = pending->facts->effect == rules::SessionEffect::activates && pending->session == row;
@@ -97,8 +96,7 @@ void Edge::note_newer_change(const Pending& answered) {
     scanner_.scan(answered.stored_text(), stored_);
     option.assign(stored_.raw(Slot::params_config_id));
   }
-  for (Pending* older = from_client_.oldest(); older != nullptr && older != &answered;
-       older = from_client_.after(*older)) {
+  for (Pending* older = from_client_.oldest(); older != &answered; older = from_client_.after(*older)) {
     if (older->facts->target != answered.facts->target || older->session != answered.session) continue;
     if (answered.facts->target == rules::ChangeTarget::config_option && !older->stored.empty()) {
       scanner_.scan(older->stored_text(), stored_);

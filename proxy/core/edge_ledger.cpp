@@ -60,7 +60,7 @@ bool Edge::must_wait_for_ledger(Step& step) {
   if (!keyed && !activates && !prompts) return false;
   // The scope of the rows is the agent's name, which comes with its answer.
   if (version_ == rules::Version::unknown) return awaits_initialize(step.now);
-  if (ledger_ == LedgerUse::opening) return keyed || activates;
+  if (ledger_ == LedgerUse::opening) return true;
   if (ledger_ != LedgerUse::ready || (!activates && !prompts)) return false;
   const std::uint32_t session = session_of(facts, true);
   if (session == SessionTable::none) return false;
@@ -72,7 +72,7 @@ bool Edge::must_wait_for_ledger(Step& step) {
     case LedgerReading::reading:
     case LedgerReading::waiting: return true;
     case LedgerReading::failed:
-    case LedgerReading::read: return false;
+    case LedgerReading::read: break;
   }
   return false;
 }
@@ -236,7 +236,7 @@ void Edge::load_messages(std::uint32_t number, const LedgerSession& known) {
 }
 
 std::optional<Instant> Edge::ledger_deadline() const noexcept {
-  if (ledger_ == LedgerUse::none && deferred_.empty()) return std::nullopt;
+  if (ledger_ == LedgerUse::none) return std::nullopt;
   std::optional<Instant> first;
   if (is_reachable(agent_link_)) first = outbox_.patience_ends();
   const auto consider = [&](Instant instant) {
@@ -255,7 +255,7 @@ std::optional<Instant> Edge::ledger_deadline() const noexcept {
 }
 
 void Edge::check_ledger(Step& step) {
-  if (ledger_ == LedgerUse::none && deferred_.empty()) return;
+  if (ledger_ == LedgerUse::none) return;
   for (const Deferred& deferred : deferred_) {
     if (deferred.session == SessionTable::none) continue;
     const Session& session = sessions_.at(deferred.session);
