@@ -70,19 +70,26 @@ Edge::KeyedRequest Edge::on_keyed_request(const rules::MethodFacts& facts, std::
 }
 
 // True if the ledger cannot remember a keyed prompt of this session: it was answered, and not sent
-// unprotected.
+// unprotected. Only of a session that began in this run is it known that no earlier run has sent it.
 bool Edge::refuse_unprotected(std::uint32_t session, Step& step) {
-  const bool unread = session != SessionTable::none && ledger_ == LedgerUse::ready &&
-                      sessions_.at(session).ledger == LedgerReading::failed;
+  const LedgerReading reading =
+      session == SessionTable::none ? LedgerReading::unread : sessions_.at(session).ledger;
+  const bool unread = ledger_ == LedgerUse::ready && reading == LedgerReading::failed;
   if (ledger_ != LedgerUse::failed && !unread) return false;
   if (unread) sessions_.at(session).ledger = LedgerReading::unread;  // the next one tries again
+  const bool is_new = reading == LedgerReading::read;
   const LedgerProblem problem = problem_of(ledger_error_);
-  refuse_unsent(
-      envelope_.raw(Slot::id), problem.reason,
-      fmt::format("The ledger (--ledger) cannot remember this prompt: {}. It was not sent. Name another "
-                  "file with --ledger; --ledger off goes without.",
-                  problem.words),
-      step);
+  const std::string message = fmt::format(
+      "The ledger (--ledger) cannot remember this prompt: {}. It was not sent{}. Name another "
+      "file with --ledger; --ledger off goes without.",
+      problem.words, is_new ? "" : " now; whether an earlier keyhop sent it is unknown");
+  ++counters_.refused;
+  out_.clear();
+  append_error(out_, envelope_.raw(Slot::id),
+               {.message = message,
+                .reason = problem.reason,
+                .outcome = is_new ? rules::Outcome::not_sent : rules::Outcome::unknown});
+  send_text(client_link_, out_, step);
   return true;
 }
 

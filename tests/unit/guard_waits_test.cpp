@@ -92,7 +92,7 @@ TEST_CASE("a session that cannot be read: keyed prompts are refused, others pass
   talk.client(keyed("3", "new", "hi"));
   CHECK(talk.take_agent() == none);
   fail_readings(talk);
-  CHECK(in_short(talk.take_client()) == Lines{"3 -32603 ledger_broken not_sent"});
+  CHECK(in_short(talk.take_client()) == Lines{"3 -32603 ledger_broken unknown"});
   CHECK(talk.take_agent() == Lines{unkeyed("2", "hi"), unkeyed("7", "ho"), status});
   fail_readings(talk);  // once is enough
   talk.agent(user_message("x", "x"));
