@@ -251,11 +251,10 @@ void HistoryStore::complete_acted() {
     if (counted.find("\"messageId\":" + to_line(id)) != std::string::npos) continue;
     StoredSession session;
     for (const Json& earlier : lines_of(path)) apply(session, earlier);
-    Json effect{{"effect", "insert"},
-                {"method", "session/prompt"},
-                {"sessionId", session.id},
-                {"messageId", id},
-                {"hash", text_hash(string_member(line, "sent").value_or(""))},
+    const std::string text = string_member(line, "sent").value_or("");
+    Json effect{{"effect", "insert"},      {"method", "session/prompt"},
+                {"sessionId", session.id}, {"messageId", id},
+                {"hash", text_hash(text)}, {"prompt", Json::array({Json{{"type", "text"}, {"text", text}}})},
                 {"completed", true}};
     if (const auto key = string_member(line, "key")) effect["key"] = *key;
     acted(std::move(effect));
