@@ -220,9 +220,12 @@ void Edge::report_result(SessionValues& values) const {
 void Edge::on_session_restored(std::uint32_t row, Step& step) {
   Session& session = sessions_.at(row);
   session.hides_history = false;
-  // Without news of the state the replay may not be at its end.
-  session.hides_rest =
-      session.asks_replay && version_ == rules::Version::v2 && !session.history.is_finished();
+  // Without news of the state the replay may not be at its end. (After a late answer it stays as the time-out
+  // left it: the client may have spoken since.)
+  if (session.restore == Restore::asked) {
+    session.hides_rest =
+        session.asks_replay && version_ == rules::Version::v2 && !session.history.is_finished();
+  }
   session.refusal.clear();
   report_result(session.restored_values);
   conclude_replay(row, Pending::no_row);

@@ -64,6 +64,8 @@ bool SessionHistory::has_news_since(std::uint64_t place) const noexcept {
 
 void SessionHistory::begin_replay() {
   replay_ = std::make_unique<Replay>();
+  shown_.clear();
+  replay_->begun_at = last_place_;
   message_open_ = false;
   ordinal_ = 0;
   open_.reset();
@@ -72,17 +74,19 @@ void SessionHistory::begin_replay() {
 void SessionHistory::read_content(std::string_view token, const Fingerprint& id, std::string_view raw,
                                   bool is_chunk, ContentReader& reader, Fingerprinter& prints) {
   auto& messages = replay_->messages;
-  auto message = std::find_if(messages.rbegin(), messages.rend(),
-                              [&](const ReplayedMessage& shown) { return shown.id == id; });
-  const bool is_new = message == messages.rend();
+  auto place = shown_.find(id);
+  const bool is_new = place == shown_.end();
   if (is_new && messages.size() >= limits::replayed_messages_max) {
     messages.erase(messages.begin(), messages.begin() + limits::replayed_messages_max / 2);
     replay_->is_cut = true;
+    shown_.clear();
+    for (std::size_t i = 0; i < messages.size(); ++i) shown_.emplace(messages[i].id, i);
   }
   if (is_new) {
     messages.push_back({id, {}, std::string(token)});
-    message = messages.rbegin();
+    place = shown_.emplace(id, messages.size() - 1).first;
   }
+  ReplayedMessage* const message = &messages[place->second];
   if (raw.empty()) return;
   if (is_chunk && !is_new && (open_ == nullptr || open_->id != id)) {
     message->content = {};  // its beginning is let go: no longer known what it says
@@ -95,6 +99,7 @@ void SessionHistory::read_content(std::string_view token, const Fingerprint& id,
 
 std::optional<Replay> SessionHistory::end_replay() {
   open_.reset();
+  shown_.clear();
   if (replay_ == nullptr) return std::nullopt;
   return std::move(*std::exchange(replay_, nullptr));
 }

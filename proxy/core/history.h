@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -24,6 +25,7 @@ class SessionHistory {
   void shift(std::uint64_t place) noexcept {
     for (SeenMessage& seen : seen_) seen.seen_at += place;
     last_place_ += place;
+    if (replay_) replay_->begun_at += place;
   }
   // The next place in the session's order, for a message or a prompt.
   std::uint64_t next_place() noexcept { return ++last_place_; }
@@ -95,7 +97,8 @@ class SessionHistory {
   std::vector<SeenMessage> seen_;
   std::unique_ptr<Open> open_;
   std::unique_ptr<Replay> replay_;
-  bool message_open_ = false;  // v1, of the replay
+  std::map<Fingerprint, std::size_t> shown_;  // where its messages stand
+  bool message_open_ = false;                 // v1, of the replay
   std::size_t ordinal_ = 0;
   std::string message_id_;
 };

@@ -120,6 +120,10 @@ MessageJudge::MessageJudge(const BaseLine& base, const Replay& replay, std::span
     if (seen.is_given) given.insert(seen.id);
   }
   proves_ = proves_ && recognized;
+  // What was said to be there while the replay was on its way may be younger than it.
+  for (const SeenMessage& seen : base.seen) {
+    if (seen.seen_at > replay.begun_at) there_.insert(seen.id);
+  }
   // One that was only seen could be the remembered one under an id that the agent gave it when it stored it.
   for (std::size_t i = 0; i < replay.messages.size(); ++i) {
     if (!explained[i] && !given.contains(replay.messages[i].id))

@@ -43,6 +43,7 @@ struct Replay {
   bool is_cut = false;  // a part is missing: it was too long to keep, or could not be read
   bool proves() const noexcept { return is_finished && !is_cut; }
   std::vector<ReplayedMessage> messages;
+  std::uint64_t begun_at = UINT64_MAX;  // the last place in the order when it began to be read
 };
 
 enum class PromptFate : std::uint8_t { unknown, inserted, absent };

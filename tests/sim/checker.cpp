@@ -103,10 +103,10 @@ void Checker::about_to(const Event& event, const std::vector<Frame>& frames, Ins
 }
 
 void Checker::done(const Action& action) {
-  if (exited_) return findings_.report("phases", "an action after Exit");
+  if (exited_) return findings_.report(Invariant::phases, "an action after Exit");
   if (const auto* send = std::get_if<Send>(&action)) {
     if (send->link != client_link && closed_)
-      return findings_.report("whole lines", "bytes to an agent whose stdin was closed");
+      return findings_.report(Invariant::whole_lines, "bytes to an agent whose stdin was closed");
     std::string& partial = partial_[index(send->link)];
     partial += send->bytes;
     std::size_t at = 0;
@@ -125,33 +125,34 @@ void Checker::done(const Action& action) {
     check_secrets(log->text, "the log");
   } else if (const auto* words = std::get_if<WriteStderr>(&action)) {
     if (!stderr_step_ && shows_key(words->bytes, keys_before_ & known_keys()))
-      findings_.report("secrets", words->bytes);
+      findings_.report(Invariant::secrets, words->bytes);
   } else if (const auto* pause = std::get_if<PauseReading>(&action)) {
     (pause->link == client_link ? client_paused_ : agent_paused_) = true;
   } else if (const auto* resume = std::get_if<ResumeReading>(&action)) {
     (resume->link == client_link ? client_paused_ : agent_paused_) = false;
   } else if (const auto* exit = std::get_if<Exit>(&action)) {
     exited_ = true;
-    if (!exit_due_) findings_.report("phases", "Exit before everything was settled");
+    if (!exit_due_) findings_.report(Invariant::phases, "Exit before everything was settled");
     if (exit->status != expected_status())
-      findings_.report("phases", "exit status " + std::to_string(exit->status) + " where " +
-                                     std::to_string(expected_status()) + " is right");
+      findings_.report(Invariant::exit, "exit status " + std::to_string(exit->status) + " where " +
+                                            std::to_string(expected_status()) + " is right");
   }
 }
 
 void Checker::after(const Relay& relay) {
   for (std::size_t side = 0; side < 2; ++side) {
-    if (!partial_[side].empty()) findings_.report("whole lines", partial_[side]);
+    if (!partial_[side].empty()) findings_.report(Invariant::whole_lines, partial_[side]);
     if (due_[side].empty()) continue;
     const Due& due = due_[side].front();
-    findings_.report("due", std::string(side == 0 ? "the client" : "the agent") + " was not sent: " +
-                                due.text + " " + due.id + " " + std::string(due.reason) + due.rest);
+    findings_.report(Invariant::due, std::string(side == 0 ? "the client" : "the agent") + " was not sent: " +
+                                         due.text + " " + due.id + " " + std::string(due.reason) + due.rest);
   }
-  if (exit_due_ && !exited_) findings_.report("phases", "no Exit where it was due");
-  if (unreadable_ && !end_ordered_) findings_.report("phases", "an agent that cannot be read goes on");
+  if (exit_due_ && !exited_) findings_.report(Invariant::phases, "no Exit where it was due");
+  if (unreadable_ && !end_ordered_)
+    findings_.report(Invariant::phases, "an agent that cannot be read goes on");
   if (relay.edge().open_requests() != open_requests())
-    findings_.report("rest", "the relay holds " + std::to_string(relay.edge().open_requests()) +
-                                 " open requests, " + std::to_string(open_requests()) + " are open");
+    findings_.report(Invariant::rest, "the relay holds " + std::to_string(relay.edge().open_requests()) +
+                                          " open requests, " + std::to_string(open_requests()) + " are open");
   check_pressure(relay);
   check_phase(relay);
   if (settled_) asks_.clear();
@@ -166,7 +167,7 @@ std::size_t Checker::open_requests() const noexcept {
 void Checker::got(LinkId link, std::string_view line) {
   std::deque<Due>& due = due_[index(link)];
   if (due.empty())
-    return findings_.report("due", std::string("nothing was due, but there came ").append(line));
+    return findings_.report(Invariant::due, std::string("nothing was due, but there came ").append(line));
   const Due next = std::move(due.front());
   due.pop_front();
   switch (next.what) {
@@ -182,14 +183,15 @@ void Checker::got(LinkId link, std::string_view line) {
     expected = as_it_was ? next.id : next.text + wire.token + next.rest;
   }
   if (line != expected)
-    findings_.report("bytes", std::string(line.substr(0, 250)) + "\n  where this was due: " + expected);
+    findings_.report(Invariant::bytes,
+                     std::string(line.substr(0, 250)) + "\n  where this was due: " + expected);
 }
 
 // A request goes out under its sender's id, or under another where that one is open already on this wire.
 void Checker::got_request(const Due& due, std::string_view line) {
   if (line.size() <= due.text.size() + due.rest.size() || !line.starts_with(due.text) ||
       !line.ends_with(due.rest))
-    return findings_.report("bytes",
+    return findings_.report(Invariant::bytes,
                             std::string(line) + "\n  where this was due: " + due.text + "ID" + due.rest);
   const bool ask = due.what == Due::What::ask;
   const std::string_view token =
@@ -203,7 +205,7 @@ void Checker::got_request(const Due& due, std::string_view line) {
   const Id wire = id_of(token);
   const bool kept = token == sender.token;
   if (kept == is_open(sender.id_class) || !wire.usable() || is_open(wire.id_class))
-    findings_.report("ids", std::string("this id is wrong on the wire: ").append(line));
+    findings_.report(Invariant::ids, std::string("this id is wrong on the wire: ").append(line));
   (ask ? asks_[due.which].wire : requests_[due.which].wire) = wire;
 }
 
@@ -219,15 +221,15 @@ void Checker::got_error(const Due& due, std::string_view line) {
                    : due.progress == 0 ? "false"
                                        : "true");
   if (!right)
-    findings_.report("one answer", std::string(line) + "\n  where an error was due: " + due.id + " " +
-                                       std::to_string(due.code) + " " + std::string(due.reason) + " " +
-                                       std::string(due.outcome) + " progress " +
-                                       std::to_string(due.progress));
-  if (shows_key(line, keys_before_)) findings_.report("secrets", line);
+    findings_.report(Invariant::one_answer, std::string(line) + "\n  where an error was due: " + due.id +
+                                                " " + std::to_string(due.code) + " " +
+                                                std::string(due.reason) + " " + std::string(due.outcome) +
+                                                " progress " + std::to_string(due.progress));
+  if (shows_key(line, keys_before_)) findings_.report(Invariant::secrets, line);
 }
 
 void Checker::check_secrets(std::string_view text, std::string_view where) {
-  if (text.find("secret") != std::string_view::npos) findings_.report("secrets", where);
+  if (text.find("secret") != std::string_view::npos) findings_.report(Invariant::secrets, where);
 }
 
 void Checker::check_pressure(const Relay& relay) {
@@ -235,9 +237,9 @@ void Checker::check_pressure(const Relay& relay) {
   const std::size_t most = limits::backlog_bytes_hard + plan_.settings.frame_bytes_max;
   const auto check = [&](bool paused, std::size_t across, std::size_t back) {
     if (!paused && (across > limits::backlog_bytes_high || back > most))
-      findings_.report("pressure", "a full queue, and its source is still read");
+      findings_.report(Invariant::pressure, "a full queue, and its source is still read");
     if (paused && across <= limits::backlog_bytes_low && back <= most)
-      findings_.report("pressure", "a drained queue, and its source is not read");
+      findings_.report(Invariant::pressure, "a drained queue, and its source is not read");
   };
   check(client_paused_, backlog_[1], backlog_[0]);
   check(agent_paused_, backlog_[0], backlog_[1]);
@@ -246,8 +248,8 @@ void Checker::check_pressure(const Relay& relay) {
 void Checker::check_phase(const Relay& relay) {
   const Phase now = relay.phase();
   const bool back = rank_of(now) < rank_of(phase_) || (rank_of(now) == rank_of(phase_) && now != phase_);
-  if (back) findings_.report("phases", "a life that goes back");
-  if ((now == Phase::over) != exited_) findings_.report("phases", "the end and Exit disagree");
+  if (back) findings_.report(Invariant::phases, "a life that goes back");
+  if ((now == Phase::over) != exited_) findings_.report(Invariant::phases, "the end and Exit disagree");
   phase_ = now;
 }
 

@@ -1,22 +1,7 @@
 // What a relay owes for every event: a second, slow and simple reading of the rules, held against the first.
 //
 // For each message that a peer wrote the checker knows what must come out, where and in which order, and
-// every byte that comes out must be one that was due. These are its invariants, each under the name it fails
-// with:
-//
-//   bytes            A message goes on as it came, but for the spans that must differ.
-//   due              What is owed comes in the same step, in order; nothing else comes.
-//   ids              An answer bears its request's id; an id on the wire differs only where it must.
-//   one answer       A request is answered once, by the agent's answer, by keyhop's error, or from memory.
-//   side by side     The answers of one key follow each other and are equal but for the id.
-//   one insertion    While a key is pending, or remembered by the guard, its prompt is with the agent once.
-//   cancels          A cancel names the receiver's id, and goes out once for a key.
-//   whole lines      What is written to a peer is lines; after its stdin was closed an agent is sent nothing.
-//   secrets          No key in keyhop's own words: log, errors, noise.
-//   rest             When all is answered, no table holds a request.
-//   pressure         A peer whose bytes fill the other's queue is not read; it is read again once that
-//   drained. phases           A life has its order; Exit comes once, at its end, with the right
-//   status.
+// every byte that comes out must be one that was due. What it holds the relay to is in invariants.h.
 //
 // Not here: that one seed gives one history (sim_main compares two runs), and what the peers see themselves
 // (peers.h). Lifetime: one history.

@@ -141,6 +141,12 @@ void GuardAgent::take_prompt(std::string_view line, std::string_view id, std::st
                       std::string(unquoted(member(line, "params", "idempotencyKey")))});
 }
 
+void GuardAgent::forget_unkeyed(std::string_view session, std::string_view text) {
+  std::erase_if(prompts_, [&](const Prompt& prompt) {
+    return prompt.key.empty() && prompt.session == session && prompt.text == text;
+  });
+}
+
 void GuardAgent::cancel(std::string_view line, std::string_view method) {
   if (random_.chance(30)) return;  // not heeded
   const std::string_view which =

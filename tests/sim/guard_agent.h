@@ -76,6 +76,9 @@ class GuardAgent {
   void take(std::string_view line);
   // One step of its own, if there is one to do: inserts a prompt, or says something.
   bool work();
+  // Has not inserted, and will not insert, prompts without a key of that text. A limit of what can be known
+  // is left out of the model so: see GuardWorld::spare_orphans().
+  void forget_unkeyed(std::string_view session, std::string_view text);
   bool is_busy() const noexcept { return !prompts_.empty() || !tasks_.empty(); }
   int life() const noexcept { return life_; }
   // Said and not read.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "proxy/core/limits.h"
+#include "tests/sim/json_scan.h"
 
 namespace acp::sim {
 namespace {
@@ -32,53 +33,41 @@ std::string in_words(const LedgerBatch& batch) {
 
 }  // namespace
 
-GuardPlan::GuardPlan(Prng& random) {
-  const auto trait = [&](unsigned percent) { return random.chance(percent); };
-  if (trait(60)) {
-    person.honours_keys = trait(15);
-    person.refuses_replay = trait(12);
-    person.rewrites = trait(12);
-    person.forgets = trait(25);
-    person.echoes_late = trait(25);
-    person.echoes_nothing = trait(15);
-    person.chunks = trait(30);
-    // Both the id and the words changed: nobody could know such a message again.
-    person.renames = trait(15) && !person.rewrites;
-    person.replays_late = trait(12);
-    person.hides_state = trait(10);
-    person.gives_no_id = trait(8);
-    person.refuses_prompts = trait(15);
-  } else {
-    person.echoes_late = trait(20);
-    person.chunks = trait(30);
-  }
-  distinct = trait(50);
-  cancels = trait(25);
-  ledger_fails = trait(10);
-  kills_keyhop = trait(70);
-  kills_agent = !kills_keyhop || trait(60);
-  orphans = kills_keyhop && trait(50);
-  ends_client = trait(20);
-  hasty = trait(20);
-  other_texts = trait(40);
-  steps = 40 + random.below(trait(80) ? 160 : 500);
-  settings.ledger = true;
-  settings.agent_command = "agent";
-  settings.recover_prompts = trait(30);
-  settings.restart_limit.restarts_max = trait(85) ? 1000 : 2;
-}
-
-GuardWorld::GuardWorld(std::uint64_t seed, std::FILE* trace) : random_(seed), plan_(random_), trace_(trace) {}
+GuardWorld::GuardWorld(std::uint64_t seed, std::FILE* trace, Script* script)
+    : script_(script),
+      random_(seed, script == nullptr ? nullptr : &script->tape),
+      plan_(random_, script == nullptr ? Kinds() : script->off),
+      trace_(trace) {}
 
 Outcome GuardWorld::run() {
   tell("the agent", plan_.person.in_words());
   begin_run();
-  for (std::size_t i = 0; i < plan_.steps && outcome_.failure.empty(); ++i) safety_step();
+  for (std::size_t i = 0; i < plan_.steps && outcome_.failure.empty(); ++i) {
+    outcome_.steps = i + 1;
+    if (script_ != nullptr && script_->skips(i)) continue;
+    random_.begin_event(i + 1);
+    safety_step();
+  }
+  random_.begin_event(plan_.steps + 1);
+  if (outcome_.faults == 0 && outcome_.failure.empty()) fault_for_all();
   tell("-- rest");
-  plan_.kills_keyhop = plan_.kills_agent = plan_.ends_client = false;
+  faults_ = false;
   rest();
   if (outcome_.failure.empty()) last_run();
+  outcome_.trace_hash = hash_.value();
   return outcome_;
+}
+
+// Chance had none for this history.
+void GuardWorld::fault_for_all() {
+  fault();
+  if (process_->alive && process_->started) {
+    tell("[agent dies]");
+    process_->alive = false;
+    return bury(process_->agent);
+  }
+  kill_keyhop();
+  begin_run();
 }
 
 void GuardWorld::begin_run() {
@@ -114,6 +103,9 @@ void GuardWorld::kill_keyhop() {
   relay_.reset();
   if (plan_.orphans && !last_ && !over_ && process_->started && process_->alive) {
     while (!process_->pipe.empty() && random_.chance(30)) process_->pipe.pop_back();
+    for (const std::string& session : sessions_) {
+      if (!ledger_.read("A", session).prompts.empty()) process_->recorded.insert(session);
+    }
     orphans_.push_back(std::move(process_));
     ledger_.owner_lives = true;
   } else if (process_->alive) {
@@ -170,13 +162,16 @@ void GuardWorld::safety_step() {
     default: break;
   }
   if (plan_.kills_agent && random_.chance(20) && process_->alive && process_->started) {
+    fault();
     tell("[agent dies]");
     process_->alive = false;
     bury(process_->agent);
   } else if (plan_.kills_keyhop && random_.chance(25)) {
+    fault();
     kill_keyhop();
     begin_run();
   } else if (plan_.ends_client && random_.chance(15)) {
+    fault();
     client_done_ = true;
   }
 }
@@ -231,7 +226,7 @@ bool GuardWorld::agent_reads() {
   if (!process_->started || !process_->alive || process_->pipe.empty()) return false;
   process_->agent.take(process_->pipe.front());
   process_->pipe.pop_front();
-  if (!disk_.failure.empty()) fail(disk_.failure);
+  if (!disk_.failure.empty()) fail(Invariant::once, disk_.failure);
   return true;
 }
 
@@ -274,7 +269,8 @@ bool GuardWorld::ledger_step() {
   if (orders_.empty()) return false;
   LedgerOrder& front = orders_.front();
   if (front.batch && !front.applied) {
-    const bool fails = plan_.ledger_fails && !last_ && random_.chance(20);
+    const bool fails = plan_.ledger_fails && !last_ && random_.chance(20) && faults_;
+    if (fails) fault();
     ledger_.fails = fails ? LedgerError::full : LedgerError::none;
     front.applied = ledger_.apply(*front.batch);
     ledger_.fails = LedgerError::none;
@@ -303,18 +299,18 @@ bool GuardWorld::rest_step() {
   moved |= relay_reads();
   moved |= process_news();
   moved |= orphan_step(true);
-  if (!disk_.failure.empty()) fail(disk_.failure);
+  if (!disk_.failure.empty()) fail(Invariant::once, disk_.failure);
   return moved;
 }
 
 // Everything that was asked is answered.
 void GuardWorld::rest() {
   for (std::size_t i = 0; outcome_.failure.empty() && !over_; ++i) {
-    if (i > rest_steps_max) return fail("no rest");
+    if (i > rest_steps_max) return fail(Invariant::rest, "none without faults");
     if (rest_step()) continue;
     if (client_lines_.empty() && !has_open() && (!client_done_ || !client_end_told_)) return;
     const auto deadline = relay_->next_deadline();
-    if (!deadline) return fail("a request hangs");
+    if (!deadline) return fail(Invariant::rest, "a request hangs");
     pass_time(std::max<Duration>(*deadline - now_, milliseconds(1)));
   }
 }
@@ -337,7 +333,7 @@ void GuardWorld::last_run() {
   for (int round = 0; round < 2 && outcome_.failure.empty() && !over_; ++round) {
     for (const Key& key : keys_) say_prompt(key.session, key.key, key.text);
     rest();
-    if (has_open()) fail("a request has no answer");
+    if (has_open()) fail(Invariant::one_answer, "a request has none");
   }
 }
 
@@ -358,16 +354,17 @@ void GuardWorld::pass_time(Duration duration) {
 void GuardWorld::step(const Event& event) {
   if (over_ || !outcome_.failure.empty()) return;
   ++outcome_.events;
+  outcome_.reached.set(pair_of(relay_->phase(), event));
   relay_->step(event, now_, actions_);
   for (const Action& action : actions_.list()) carry_out(action);
   actions_.clear();
-  if (!disk_.failure.empty()) fail(disk_.failure);
+  if (!disk_.failure.empty()) fail(Invariant::once, disk_.failure);
 }
 
 void GuardWorld::carry_out(const Action& action) {
   if (const auto* send = std::get_if<Send>(&action)) {
-    for (const char byte : send->bytes)
-      outcome_.trace_hash = (outcome_.trace_hash ^ static_cast<unsigned char>(byte)) * 0x100000001B3U;
+    hash_.mix_number(now_);
+    hash_.mix(send->bytes);
     if (send->link != client_link) return sent_to_agent(*send);
     to_client_ += send->bytes;
     for (std::size_t lf = to_client_.find('\n'); lf != std::string::npos; lf = to_client_.find('\n')) {
@@ -399,13 +396,15 @@ void GuardWorld::carry_out(const Action& action) {
 }
 
 void GuardWorld::sent_to_agent(const Send& send) {
-  if (!process_ || process_->link != send.link) return fail("bytes for an agent that is gone");
+  if (!process_ || process_->link != send.link)
+    return fail(Invariant::dead_epochs, "bytes for an agent that is gone");
   to_agent_ += send.bytes;
   for (std::size_t lf = to_agent_.find('\n'); lf != std::string::npos; lf = to_agent_.find('\n')) {
     const std::string line = to_agent_.substr(0, lf);
     to_agent_.erase(0, lf + 1);
     tell(">A", line);
     check_leaving(line);
+    spare_orphans(line);
     process_->pipe.push_back(line);
   }
 }
@@ -427,9 +426,11 @@ void GuardWorld::tell_ledger() {
   }
 }
 
-void GuardWorld::fail(std::string text) {
+void GuardWorld::fail(Invariant invariant, std::string text) {
   tell("FAILED", text);
-  if (outcome_.failure.empty()) outcome_.failure = std::move(text);
+  if (outcome_.broken) return;
+  outcome_.broken = invariant;
+  outcome_.failure = fmt::format("{}: {}", name_of(invariant), text);
 }
 
 void GuardWorld::tell(std::string_view what, std::string_view text) {

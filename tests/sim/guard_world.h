@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,13 +22,14 @@
 #include "proxy/core/relay.h"
 #include "tests/sim/guard_agent.h"
 #include "tests/sim/memory_ledger.h"
+#include "tests/sim/outcome.h"
 #include "tests/sim/prng.h"
-#include "tests/sim/world.h"
 
 namespace acp::sim {
 
 struct GuardPlan {
-  explicit GuardPlan(Prng& random);
+  // `off`: traits that are switched off, whatever was drawn; in the order of kind_names().
+  explicit GuardPlan(Prng& random, Kinds off = {});
   GuardPerson person;
   Settings settings;
   std::size_t steps = 0;
@@ -40,15 +42,24 @@ struct GuardPlan {
   bool ends_client = false;
   bool hasty = false;  // the client waits for nothing
   bool other_texts = false;
+
+  static std::span<const std::string_view> kind_names() noexcept;
+  Kinds kinds() const;
+
+ private:
+  bool& kind(std::size_t number) noexcept;
 };
 
 class GuardWorld {
  public:
-  // `trace`: where the history is told, or null.
-  GuardWorld(std::uint64_t seed, std::FILE* trace);
+  // `trace`: where the history is told, or null. `script`: what is left out, or null; it outlives the world.
+  GuardWorld(std::uint64_t seed, std::FILE* trace, Script* script = nullptr);
   GuardWorld(const GuardWorld&) = delete;
   GuardWorld& operator=(const GuardWorld&) = delete;
   Outcome run();
+  // What this history may hold, in the order of kind_names().
+  Kinds kinds() const { return plan_.kinds(); }
+  static std::span<const std::string_view> kind_names() noexcept { return GuardPlan::kind_names(); }
 
  private:
   // What the client asked for.
@@ -74,6 +85,8 @@ class GuardWorld {
     bool alive = true;
     bool stdin_closed = false;
     bool doomed = false;  // keyhop ends it
+    std::set<std::string> recorded =
+        {};  // an orphan's: sessions of which the ledger knew prompts without a key
     bool exit_told = false, ended_told = false, eof_told = false;
   };
   struct LedgerOrder {
@@ -86,6 +99,7 @@ class GuardWorld {
   // guard_world.cpp: keyhop, the agent, the ledger
   void begin_run();
   void kill_keyhop();
+  void spare_orphans(std::string_view line);
   void bury(GuardAgent& agent);
   void safety_step();
   bool process_news();
@@ -103,7 +117,9 @@ class GuardWorld {
   void sent_to_agent(const Send& send);
   void read(LinkId link, std::string_view lines);
   void tell_ledger();
-  void fail(std::string text);
+  void fail(Invariant invariant, std::string text);
+  void fault() noexcept { ++outcome_.faults; }
+  void fault_for_all();
   void tell(std::string_view what, std::string_view text = {});
 
   // guard_client.cpp: the client, and what it is owed
@@ -122,12 +138,14 @@ class GuardWorld {
   bool has_open() const;
   std::string pick_session();
 
+  Script* script_;
   Prng random_;
   GuardPlan plan_;
   GuardDisk disk_;
   MemoryLedger ledger_;
   std::FILE* trace_;
   Outcome outcome_;
+  TraceHash hash_;
   Actions actions_;
   Instant now_{std::chrono::hours(1)};
 
@@ -154,6 +172,7 @@ class GuardWorld {
   bool initialized_ = false;
   bool client_done_ = false;
   bool client_end_told_ = false;
+  bool faults_ = true;
   bool last_ = false;
 };
 

@@ -90,9 +90,9 @@ std::string AgentLife::failure_of(const Held& held, std::string_view params) {
   if (held.method == "authenticate" || held.method == "auth/login") return {};
   if (!person_.replays && held.own && !member(params, "replayFrom").empty()) return error(-32602);
   if (later && held.own && activates && person_.restore_error != 0) {
-    if (person_.restore_error == -32000 && disk_.logged_in) return {};
+    const bool admitted = person_.restore_error == -32000 && disk_.logged_in;
     const bool wears_off = person_.restore_error == -32603;
-    if (!wears_off || ++restore_tries_ < 3) return error(person_.restore_error);
+    if (!admitted && (!wears_off || ++restore_tries_ < 3)) return error(person_.restore_error);
   }
   if (later && held.own && !activates && person_.refuses_values) return error(-32602);
   const auto version = person_.version == 1 ? rules::Version::v1 : rules::Version::v2;
@@ -146,7 +146,7 @@ void AgentLife::act_on_session(Held& held, std::string_view params) {
     if (method == "session/fork") made.messages = at(held.session).messages;
     disk_.sessions.push_back(std::move(made));
     held.message = static_cast<int>(disk_.sessions.size()) - 1;
-    return activate(held.message, false);
+    return;  // it is active once its name is told
   }
   if (method == "authenticate" || method == "auth/login") disk_.logged_in = true;
   if (method == "logout" || method == "auth/logout") disk_.logged_in = false;
@@ -174,6 +174,7 @@ void AgentLife::answer(std::size_t which) {
     if (held.failure.empty()) act(held);
   }
   if (!held.failure.empty()) return say_answer(held.id, "error", held.failure);
+  if (held.method == "session/new" || held.method == "session/fork") activate(held.message, false);
   if (held.method == "session/resume" || held.method == "session/load") replay(held);
   if (held.method == "session/prompt") update(held.session, "agent_message_chunk");
   say_answer(held.id, "result", result_of(held));

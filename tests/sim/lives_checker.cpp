@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "rules/updates.h"
 
@@ -85,13 +86,15 @@ void LivesChecker::agent_told(std::string_view line, std::string_view params, In
   const bool history = rules::is_history(unquoted(member(update, "sessionUpdate")));
   const bool rebuilt = known.back == Back::asked || !known.own_id.empty();
   if (!rebuilt) learn_values(known, update, true);
-  // Live history while keyhop's own load runs cannot be told from its replay.
-  if (history && known.back == Back::asked && !known.by_resume) return;
+  // Live history while a replay that keyhop asked for runs cannot be told from it.
+  if (history && known.back == Back::asked && known.asks_replay) return;
   if (history) {
     for (Attempt& attempt : book_.attempts) {
       const bool activates = attempt.facts->effect == rules::SessionEffect::activates;
       const bool asked = activates && attempt.sent_epoch == epoch_ && !attempt.answered;
-      if (asked && attempt.session == number_in(member(params, "sessionId"))) attempt.replay_seen = true;
+      if (!activates || attempt.session != number_in(member(params, "sessionId"))) continue;
+      attempt.replay_seen = attempt.replay_seen || asked;
+      attempt.news_in = step_;
     }
   }
   // While keyhop's own restore is late nobody can tell whose replay this is: it may be shown or not.
@@ -205,6 +208,10 @@ void LivesChecker::own_answered(std::string_view id, std::string_view line, bool
     known.own_id.clear();
     known.alive = now;
     if (known.back == Back::late && !success) continue;
+    if (std::exchange(known.reads, false)) {
+      known.back = Back::none;
+      continue;
+    }
     if (known.back != Back::asked && known.back != Back::late) continue;
     known.back = success ? Back::done : Back::refused;
     known.compare_values = success;
@@ -224,7 +231,8 @@ void LivesChecker::close_epoch(Instant now) {
     if (!ask.open || ask.epoch != epoch_) continue;
     const bool once = client_lost_ || ask.withdrawn || ask.moot == 1;
     if (!once)
-      fail("moot", fmt::format("request {} of a dead epoch: {} cancels at the client", nonce, ask.moot));
+      fail(Invariant::moot,
+           fmt::format("request {} of a dead epoch: {} cancels at the client", nonce, ask.moot));
     ask.open = false;
   }
 }
@@ -238,25 +246,27 @@ void LivesChecker::skip_optional(std::string_view line) {
 void LivesChecker::after_step(Phase phase, Instant now) {
   ++step_;
   for (KnownSession& known : sessions_) {
-    const bool late = known.back == Back::asked && known.alive + plan_.settings.restore_timeout <= now;
-    if (late) known.back = Back::late;
+    const bool late = known.alive + plan_.settings.restore_timeout <= now;
+    if (late && !known.own_id.empty()) known.overdue = true;
+    if (late && known.back == Back::asked) known.back = Back::late;
   }
   skip_optional({});
   if (!due_.empty() && !client_lost_ && exits_ == 0) {
-    fail("news", fmt::format("held back or dropped: {}", due_.front().line));
+    fail(Invariant::news, fmt::format("held back or dropped: {}", due_.front().line));
   }
   due_.clear();
   answered_ = unset;
   const bool follows = phase != Phase::spent && phase != Phase::parked && phase != Phase::over &&
                        phase != Phase::ending && phase != Phase::stranded;
-  if (follows && !lost_again_.empty()) fail("again", lost_again_.front());
+  if (follows && !lost_again_.empty()) fail(Invariant::again, lost_again_.front());
   lost_again_.clear();
   const bool last = phase == Phase::over || phase == Phase::ending || phase == Phase::stranded;
-  if (!last && !called_lost_.empty()) fail("held", called_lost_.front());
+  if (!last && !called_lost_.empty()) fail(Invariant::held, called_lost_.front());
   called_lost_.clear();
   if (initialized_ && phase == Phase::restoring) {
     for (std::size_t i = 0; i < sessions_.size(); ++i) {
-      if (sessions_[i].back == Back::due) fail("restore", fmt::format("session s{} is not restored", i));
+      if (sessions_[i].back == Back::due)
+        fail(Invariant::restore, fmt::format("session s{} is not restored", i));
     }
   }
   if (phase == Phase::serving) served_ = true;

@@ -1,41 +1,6 @@
 // What keyhop owes over many lives of an agent, held against what both ends see and what the agent did.
 //
-// No model of keyhop: each invariant is a sentence about what may be seen from outside. They are, each under
-// the name that it fails with:
-//
-//   one answer      Every request gets exactly one answer; none once its client is gone; nothing else is
-//                   answered.
-//   own answer      An answer is the one that the agent gave to that request, to the byte outside the id; an
-//                   error of keyhop's own tells the truth about what was sent.
-//   dead epochs     Not a byte goes to an epoch that is over, and none of its words is believed.
-//   one life        A process is started only when nothing of the one before lives.
-//   initialize      A new process gets initialize first, and nothing else before it answered.
-//   restore         Every session that was active is restored once, with the params that the client last
-//   gave,
-//                   before any frame of it.
-//   once            What must not be repeated acts at most once: keyed (by guard, or by an agent that honours
-//                   keys), unkeyed and not-retried; a request goes to one process at most once.
-//   again           What may be repeated is sent again after a loss; it is not failed while another process
-//                   follows.
-//   held            What no process took a byte of is sent, not called lost.
-//   cancelled       What the client cancelled is not sent (again).
-//   acted           A success means that the agent acted; not_sent means that it did not.
-//   order           Requests of one session reach each process in the order the client sent them.
-//   bytes           What the client wrote reaches every process to the byte, outside the id.
-//   news            Every update of a living epoch reaches the client, in order, never held back; answers do
-//                   not overtake them.
-//   replay          The history that keyhop's own restore asked for never reaches the client; state does.
-//   questions       Ids of the agent's requests are unique over all epochs; an answer reaches its own
-//   process. moot            When an epoch is over, each request of its that is open at the client is
-//   cancelled there
-//                   once.
-//   own requests    keyhop asks nothing but initialize, resume, load, set_mode and set_config_option, never
-//                   session/new, and the client never sees it.
-//   values          After a restore, mode and options are what they were last known to be.
-//   budget          Starts keep to --restart-limit, and to the back-off after lives that did not serve.
-//   exit            keyhop ends once, with the right status.
-//   rest            Without faults everything comes to rest, and no request stays open.
-//
+// No model of keyhop: each invariant (invariants.h) is a sentence about what may be seen from outside.
 // Lifetime: one history.
 #pragma once
 
@@ -104,8 +69,11 @@ class LivesChecker {
     bool active = false;
     int params_of = unset;  // the attempt whose params count
     Back back = Back::none;
-    bool by_resume = false;
-    std::string own_id;  // of keyhop's request that is open for it
+    bool asks_replay = false;  // keyhop's restore of it does
+    std::string own_id;        // of keyhop's request that is open for it
+    bool overdue = false;      // ... for longer than --restore-timeout
+    bool reads = false;        // ... to read the history before the client's own resume
+    bool closed_here = false;  // this process heard a close, archive or delete of it
     Instant alive{};
     Value mode;
     std::vector<Value> options = std::vector<Value>(options_count);
@@ -130,7 +98,7 @@ class LivesChecker {
 
   Attempt& at(int attempt) { return book_.attempts[static_cast<std::size_t>(attempt)]; }
   KnownSession& session(int number);
-  void fail(std::string_view invariant, std::string_view what) { findings_.report(invariant, what); }
+  void fail(Invariant invariant, std::string_view what) { findings_.report(invariant, what); }
   bool is_lost_between(Phase phase) const;
 
   void agent_answered(std::string_view id, std::string_view line, std::string_view error, Instant now);
@@ -152,6 +120,8 @@ class LivesChecker {
   int client_line_sent(int number, std::string_view line, Instant now);
   void check_repeat(const Attempt& attempt);
   void check_session_ready(const Attempt& attempt, Instant now);
+  // The client's resume of it that was read and has not left; or unset.
+  int waiting_resume(int session) const;
   void check_own_request(const TopLevel& top, std::string_view line, Instant now);
   void settled(Attempt& attempt);
   void cancel(Attempt& attempt) noexcept;
@@ -201,7 +171,7 @@ class LivesChecker {
   std::uint32_t failures_ = 0;
   Instant closed_at_{};
   Phase phase_ = Phase::starting;
-  std::size_t step_ = 0;
+  std::size_t step_ = 1;
 };
 
 }  // namespace acp::sim

@@ -1,5 +1,7 @@
 #include "tests/sim/lives_client.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <fmt/format.h>
 
 namespace acp::sim {
@@ -27,7 +29,8 @@ bool names_session(rules::SessionPlace place) {
 
 int LivesClient::any_session() {
   if (book_.sessions.empty() || random_.chance(3)) return 7;  // one that nobody knows
-  return random_.pick(book_.sessions);
+  const std::size_t most = script_ == nullptr ? SIZE_MAX : script_->sessions_max;
+  return book_.sessions[random_.below(std::min(book_.sessions.size(), most))];
 }
 
 Said LivesClient::request(std::string_view method, int session, std::string_view more, bool notification) {
@@ -87,7 +90,8 @@ Said LivesClient::say_prompt() {
       if (old.keyed && random_.chance(40)) return repeat_of(Attempt(old));
     }
   }
-  const bool keyed = random_.chance(60);
+  const bool keyed = random_.chance(60) && (script_ == nullptr || keys_ < script_->keys_max);
+  keys_ += keyed ? 1 : 0;
   std::string more = fmt::format(R"(,"prompt":[{{"type":"text","text":"do {}"}}])", next_tag_);
   if (keyed) more += fmt::format(R"(,"idempotencyKey":"k{}")", next_tag_);
   Said said = request("session/prompt", any_session(), more);

@@ -44,6 +44,8 @@ struct Attempt {
   int taken = 0;                 // epochs that took at least a byte of it
   bool newer_change = false;
   bool replay_seen = false;
+  bool replay_possible = false;  // the news that may be its replay came in the step that sent it
+  std::size_t news_in = 0;       // the last step with such news
 };
 
 // A request of an agent's, as the client sees it.
@@ -71,7 +73,9 @@ struct Said {
 
 class LivesClient {
  public:
-  LivesClient(const LivesPlan& plan, Prng& random, Book& book) : plan_(plan), random_(random), book_(book) {}
+  // `script`: how many sessions and keys it may talk about, or null.
+  LivesClient(const LivesPlan& plan, Prng& random, Book& book, const Script* script = nullptr)
+      : plan_(plan), random_(random), book_(book), script_(script) {}
 
   Said say_initialize();
   Said say_new_session();
@@ -96,7 +100,9 @@ class LivesClient {
   const LivesPlan& plan_;
   Prng& random_;
   Book& book_;
+  const Script* script_;
   int next_tag_ = 0;
+  std::size_t keys_ = 0;  // made up
 };
 
 }  // namespace acp::sim

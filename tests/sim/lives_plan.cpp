@@ -1,10 +1,27 @@
 #include "tests/sim/lives_plan.h"
 
+#include <iterator>
+
 namespace acp::sim {
+namespace {
+
+constexpr std::string_view names[] = {"death",          "cut words",     "wrapper death",  "held stdout",
+                                      "early eof",      "deaf",          "partly taken",   "stubborn",
+                                      "talks on",       "slow start",    "failed start",   "refused restore",
+                                      "silent restore", "forgetful",     "refused values", "refused takeover",
+                                      "shrinking",      "lost watchdog", "stale news",     "person restart",
+                                      "client end",     "client loss",   "signals",        "small budget",
+                                      "early",          "cancels",       "duplicates",     "asks",
+                                      "late answers",   "splits"};
+static_assert(std::size(names) == static_cast<std::size_t>(Fault::count_) && std::size(names) <= kinds_max);
+
+}  // namespace
+
+std::span<const std::string_view> LivesPlan::kind_names() noexcept { return names; }
 
 using std::chrono::milliseconds;
 
-LivesPlan::LivesPlan(Prng& random) {
+LivesPlan::LivesPlan(Prng& random, Kinds off) {
   for (std::size_t fault = 0; fault < faults.size(); ++fault) faults[fault] = random.chance(50);
   const auto rarely = [&](Fault fault, unsigned percent) {
     if (!random.chance(percent)) faults.reset(static_cast<std::size_t>(fault));
@@ -18,6 +35,8 @@ LivesPlan::LivesPlan(Prng& random) {
   rarely(Fault::silent_restore, 40);
   rarely(Fault::lost_watchdog, 30);
   rarely(Fault::failed_start, 60);
+
+  for (std::size_t fault = 0; fault < faults.size(); ++fault) faults[fault] = faults[fault] && !off[fault];
 
   person.version = person.later_version = random.chance(55) ? 2 : 1;
   const std::size_t ways = random.below(4);

@@ -7,6 +7,8 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "proxy/core/settings.h"
 #include "tests/sim/lives_agent.h"
@@ -55,7 +57,9 @@ struct LivesPlan {
   Settings settings;
 
   bool has(Fault fault) const noexcept { return faults[static_cast<std::size_t>(fault)]; }
-  explicit LivesPlan(Prng& random);
+  static std::span<const std::string_view> kind_names() noexcept;
+  // `off`: kinds that are switched off, whatever was drawn.
+  explicit LivesPlan(Prng& random, Kinds off = {});
 };
 
 }  // namespace acp::sim

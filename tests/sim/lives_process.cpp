@@ -59,6 +59,7 @@ void LivesWorld::start_process() {
   process.ordered = false;
   const unsigned percent = process.epoch == Epoch{1} ? 5 : 40;
   if (may_fault() && plan_.has(Fault::failed_start) && random_.chance(percent)) {
+    fault();
     process.exit_told = process.ended_told = process.stdout_done = true;
     checker_.start_failed();
     return step(AgentStartFailed{process.epoch, ENOENT});
@@ -88,17 +89,23 @@ void LivesWorld::fault_of_process() {
   switch (random_.below(7)) {
     case 0:
       if (!plan_.has(Fault::wrapper_death) || process.exit) return;
+      fault();
       tell("[wrapper dies]");
       process.exit = ExitStatus{ExitStatus::Kind::exited, code};
       return;
     case 1:
-      if (plan_.has(Fault::early_eof)) process.stdout_open = false;
+      if (!plan_.has(Fault::early_eof)) return;
+      fault();
+      process.stdout_open = false;
       return;
     case 2:
-      if (plan_.has(Fault::deaf)) process.listens = false;
+      if (!plan_.has(Fault::deaf)) return;
+      fault();
+      process.listens = false;
       return;
     case 3:
       if (!plan_.has(Fault::lost_watchdog) || process.ended_told) return;
+      fault();
       die({ExitStatus::Kind::signalled, 9});
       process.ended_told = process.exit_told = true;
       process.end_ordered = true;
@@ -107,6 +114,7 @@ void LivesWorld::fault_of_process() {
       return step(AgentEnded{process.epoch});
     default:
       if (!plan_.has(Fault::death)) return;
+      fault();
       die({random_.chance(50) ? ExitStatus::Kind::exited : ExitStatus::Kind::signalled, 1 + code});
   }
 }
@@ -165,7 +173,7 @@ bool LivesWorld::agent_reads(std::size_t size) {
     if (attempt != unset) checker_.about_to_hear(attempt, process.life);
     tell("A hears", line);
     process.life.hear(line);
-    if (!process.life.wrong().empty()) findings_.report("questions", process.life.wrong());
+    if (!process.life.wrong().empty()) findings_.report(Invariant::questions, process.life.wrong());
   }
   process.pipe.erase(0, done);
   return done > 0;

@@ -18,19 +18,28 @@ constexpr std::size_t everything = 1 << 30;
 
 }  // namespace
 
-LivesWorld::LivesWorld(std::uint64_t seed, std::FILE* trace)
-    : random_(seed),
-      plan_(random_),
-      client_(plan_, random_, book_),
+LivesWorld::LivesWorld(std::uint64_t seed, std::FILE* trace, Script* script)
+    : script_(script),
+      random_(seed, script == nullptr ? nullptr : &script->tape),
+      plan_(random_, script == nullptr ? Kinds() : script->off),
+      client_(plan_, random_, book_, script),
       checker_(plan_, book_, disk_, findings_),
       relay_(plan_.settings),
       trace_(trace) {}
 
 Outcome LivesWorld::run() {
   begin();
-  for (std::size_t i = 0; i < plan_.steps && findings_.none() && !checker_.over(); ++i) safety_step();
+  for (std::size_t i = 0; i < plan_.steps && findings_.none() && !checker_.over(); ++i) {
+    outcome_.steps = i + 1;
+    if (script_ != nullptr && script_->skips(i)) continue;
+    random_.begin_event(i + 1);
+    safety_step();
+  }
+  random_.begin_event(plan_.steps + 1);
   rest();
+  outcome_.broken = findings_.broken;
   outcome_.failure = findings_.first;
+  outcome_.trace_hash = hash_.value();
   return outcome_;
 }
 
@@ -81,11 +90,11 @@ void LivesWorld::safety_step() {
 
 void LivesWorld::maybe_fault() {
   if (random_.chance(50)) return;
-  faulted_ = true;
   const std::size_t roll = random_.below(10);
   if (roll < 7) return fault_of_process();
   if (roll == 7 && random_.chance(50)) return client_fault();
   if (roll == 8 && plan_.has(Fault::person_restart)) {
+    fault();
     checker_.person_restarts();
     return step(SignalReceived{Signal::restart, 12});
   }
@@ -95,15 +104,19 @@ void LivesWorld::maybe_fault() {
 void LivesWorld::client_fault() {
   switch (random_.below(3)) {
     case 0:
-      if (plan_.has(Fault::client_end)) client_open_ = false;
+      if (!plan_.has(Fault::client_end)) return;
+      fault();
+      client_open_ = false;
       return;
     case 1:
       if (!plan_.has(Fault::client_loss) || !client_listens_) return;
+      fault();
       client_listens_ = false;
       checker_.client_lost();
       return step(LinkEnded{client_link, LinkEnd::write_failed, EPIPE});
     default:
       if (!plan_.has(Fault::signals)) return;
+      fault();
       checker_.signalled(15);
       step(SignalReceived{Signal::terminate, 15});
   }
@@ -112,6 +125,7 @@ void LivesWorld::client_fault() {
 // What belongs to an epoch that is over is told late.
 void LivesWorld::stale_news() {
   if (!plan_.has(Fault::stale_news) || former_link_ == LinkId{0}) return;
+  fault();
   const Epoch old{checker_.epoch() - 1};
   switch (random_.below(4)) {
     case 0: return step(AgentExited{old, {ExitStatus::Kind::exited, 3}});
@@ -189,6 +203,7 @@ void LivesWorld::step(const Event& event) {
     tell(names[event.index()], read == nullptr ? std::string_view{} : read->bytes);
   }
   const Phase before = relay_.phase();
+  outcome_.reached.set(pair_of(before, event));
   relay_.step(event, now_, actions_);
   for (const Action& action : actions_.list()) carry_out(action, before);
   actions_.clear();
@@ -199,10 +214,12 @@ void LivesWorld::step(const Event& event) {
 void LivesWorld::sent_to_agent(const Send& send) {
   const bool present = process_ && process_->link == send.link;
   if (!present || process_->ordered || process_->ended_told) {
-    return findings_.report("dead epochs", fmt::format("to link {}: {}", send.link.value, send.bytes));
+    return findings_.report(Invariant::dead_epochs,
+                            fmt::format("to link {}: {}", send.link.value, send.bytes));
   }
   Process& process = *process_;
-  if (process.stdin_closed) return findings_.report("dead epochs", "bytes after its stdin was closed");
+  if (process.stdin_closed)
+    return findings_.report(Invariant::dead_epochs, "bytes after its stdin was closed");
   process.backlog += send.bytes;
   process.sent += send.bytes;
   std::size_t done = 0;
@@ -217,7 +234,7 @@ void LivesWorld::sent_to_agent(const Send& send) {
 
 void LivesWorld::carry_out(const Action& action, Phase before) {
   if (const auto* send = std::get_if<Send>(&action)) {
-    mix(send->bytes);
+    hash_.mix(send->bytes);
     tell(send->link == client_link ? ">C" : ">A", send->bytes);
     if (send->link != client_link) return sent_to_agent(*send);
     to_client_ += send->bytes;
@@ -251,11 +268,11 @@ void LivesWorld::carry_out(const Action& action, Phase before) {
   } else if (const auto* log = std::get_if<Log>(&action)) {
     tell("log", log->text);
   } else if (const auto* exit = std::get_if<Exit>(&action)) {
-    mix({reinterpret_cast<const char*>(&exit->status), sizeof exit->status});
+    hash_.mix_number(exit->status);
     tell("[exit]", std::to_string(exit->status));
     checker_.exit_ordered(exit->status, before);
   }
-  mix({reinterpret_cast<const char*>(&now_), sizeof now_});
+  hash_.mix_number(now_);
 }
 
 // Once more of everything that is not at rest. False if there was nothing.
@@ -283,9 +300,17 @@ bool LivesWorld::rest_step() {
   return moved;
 }
 
+// Chance had none for this history.
+void LivesWorld::fault_for_all() {
+  if (process_->ordered) start_process();
+  if (!process_->alive) return;
+  fault();
+  die({ExitStatus::Kind::signalled, 9});
+}
+
 // Faults stop. What is open must be answered; then the client goes, and keyhop must follow.
 void LivesWorld::rest() {
-  if (!faulted_ && process_->alive && !checker_.over()) die({ExitStatus::Kind::signalled, 9});
+  if (outcome_.faults == 0 && findings_.none() && !checker_.over()) fault_for_all();
   faults_ = false;
   tell("-- rest");
   std::size_t steps = 0;
@@ -302,7 +327,7 @@ void LivesWorld::rest() {
   };
   settle([this] { return from_client_.empty() && checker_.open_requests() == 0; });
   if (findings_.none() && !checker_.over() && relay_.edge().open_requests() != 0 && client_listens_)
-    findings_.report("rest", "a request stays open that was answered");
+    findings_.report(Invariant::rest, "a request stays open that was answered");
   client_open_ = false;
   settle([] { return false; });
   if (findings_.none()) checker_.at_rest();
@@ -313,21 +338,6 @@ void LivesWorld::tell(std::string_view what, std::string_view text) {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   fmt::print(trace_, "{:6} ms  {} {}\n", now_.time_since_epoch() / milliseconds(1), what,
              text.substr(0, told_max));
-}
-
-// Eight bytes at a time: the hash is there to tell two histories apart.
-void LivesWorld::mix(std::string_view bytes) noexcept {
-  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15U;
-  std::uint64_t hash = outcome_.trace_hash ^ bytes.size();
-  while (!bytes.empty()) {
-    std::uint64_t word = 0;
-    const std::size_t size = std::min(bytes.size(), sizeof word);
-    std::memcpy(&word, bytes.data(), size);
-    hash = (hash ^ word) * odd;
-    hash ^= hash >> 29;
-    bytes.remove_prefix(size);
-  }
-  outcome_.trace_hash = hash;
 }
 
 }  // namespace acp::sim

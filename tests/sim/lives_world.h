@@ -19,17 +19,20 @@
 #include "tests/sim/lives_checker.h"
 #include "tests/sim/lives_client.h"
 #include "tests/sim/lives_plan.h"
-#include "tests/sim/world.h"
+#include "tests/sim/outcome.h"
 
 namespace acp::sim {
 
 class LivesWorld {
  public:
-  // `trace`: where the history is told, or null.
-  LivesWorld(std::uint64_t seed, std::FILE* trace);
+  // `trace`: where the history is told, or null. `script`: what is left out, or null; it outlives the world.
+  LivesWorld(std::uint64_t seed, std::FILE* trace, Script* script = nullptr);
   LivesWorld(const LivesWorld&) = delete;
   LivesWorld& operator=(const LivesWorld&) = delete;
   Outcome run();
+  // The kinds that this history may hold, in the order of kind_names().
+  Kinds kinds() const { return Kinds(plan_.faults.to_ullong()); }
+  static std::span<const std::string_view> kind_names() noexcept { return LivesPlan::kind_names(); }
 
  private:
   // One process of the agent, and its pipes.
@@ -72,6 +75,8 @@ class LivesWorld {
   void begin();
   void safety_step();
   void maybe_fault();
+  void fault() noexcept { ++outcome_.faults; }
+  void fault_for_all();
   void fault_of_process();
   void client_fault();
   void stale_news();
@@ -97,8 +102,8 @@ class LivesWorld {
   void client_says(Said said);
   bool read_client(std::size_t size);
   void tell(std::string_view what, std::string_view text = {});
-  void mix(std::string_view bytes) noexcept;
 
+  Script* script_;
   Prng random_;
   LivesPlan plan_;
   Findings findings_;
@@ -111,6 +116,7 @@ class LivesWorld {
   Instant now_{std::chrono::seconds(1)};  // not zero, which an unset instant is
   std::FILE* trace_;
   Outcome outcome_;
+  TraceHash hash_;
 
   std::optional<Process> process_;
   LinkId former_link_{0};
@@ -121,7 +127,6 @@ class LivesWorld {
   std::size_t waiting_ = 0;  // actions to carry out
 
   bool faults_ = true;
-  bool faulted_ = false;
   bool stepping_ = false;
   bool client_open_ = true;
   bool client_done_ = false;

@@ -10,6 +10,7 @@
 
 #include "proxy/core/limits.h"
 #include "proxy/core/relay.h"
+#include "tests/sim/invariants.h"
 #include "tests/sim/json_scan.h"
 #include "tests/sim/prng.h"
 
@@ -128,14 +129,15 @@ class Crossing {
     std::size_t at = 0;
     for (const Message& message : sent) {
       const std::size_t lf = out.find('\n', at);
-      if (lf == std::string::npos) return fail("a message did not come out", message.text);
+      if (lf == std::string::npos) return fail(Invariant::due, "a message did not come out", message.text);
       compare(from, message, std::string_view(out).substr(at, lf - at));
       at = lf + 1;
     }
-    if (at != out.size()) fail("more came out than went in", std::string_view(out).substr(at));
+    if (at != out.size())
+      fail(Invariant::due, "more came out than went in", std::string_view(out).substr(at));
     out.clear();
     if (!out_[from == client_link ? 0 : 1].empty())
-      fail("a message was answered", out_[from == client_link ? 0 : 1]);
+      fail(Invariant::one_answer, "a message was answered", out_[from == client_link ? 0 : 1]);
     report_.messages += sent.size();
     report_.bytes += bytes.size();
   }
@@ -144,15 +146,15 @@ class Crossing {
     const std::string_view before = std::string_view(message.text).substr(0, message.id_begin);
     const std::string_view after = std::string_view(message.text).substr(message.id_end);
     if (message.id_end == 0) {
-      if (got != message.text) fail("a byte differs", got);
+      if (got != message.text) fail(Invariant::bytes, "a byte differs", got);
       return;
     }
     if (!got.starts_with(before) || !got.ends_with(after) || got.size() <= before.size() + after.size())
-      return fail("a byte differs outside the id", got);
+      return fail(Invariant::bytes, "a byte differs outside the id", got);
     const std::string_view id = got.substr(before.size(), got.size() - before.size() - after.size());
     const bool right =
         message.asks ? id == message.id || id.starts_with("\"keyhop-") : id == message.id_after;
-    if (!right) fail("a wrong id came out", got);
+    if (!right) fail(Invariant::ids, "a wrong id came out", got);
     remember(from, message, id);
   }
 
@@ -256,8 +258,9 @@ class Crossing {
     }
   }
 
-  void fail(std::string_view what, std::string_view text) {
-    if (report_.failure.empty()) report_.failure.append(what).append(": ").append(text.substr(0, 500));
+  void fail(Invariant invariant, std::string_view what, std::string_view text) {
+    if (report_.failure.empty())
+      report_.failure = fmt::format("{}: {}: {}", name_of(invariant), what, text.substr(0, 500));
   }
 
   Prng random_;

@@ -204,15 +204,14 @@ void AgentModel::sent(const Frame& frame) {
 
 void AgentModel::hear(std::string_view line) {
   TopLevel top;
-  if (!read_top_level(line, top) || top.jsonrpc != "\"2.0\"")
-    return findings_.report("nothing invalid reaches the agent", line);
+  if (!read_top_level(line, top) || top.jsonrpc != "\"2.0\"") return findings_.report(Invariant::valid, line);
   const std::string_view id_token = top.id;
   if (top.method.empty()) {
     const Id id = id_of(id_token);
     const auto found = std::find_if(asked_.begin(), asked_.end(),
                                     [&](const Id& ask) { return ask.id_class == id.id_class; });
     if (id_token == "6666") return;  // of its malformed request
-    if (found == asked_.end()) return findings_.report("no answer without a request", line);
+    if (found == asked_.end()) return findings_.report(Invariant::one_answer, line);
     asked_.erase(found);
   } else if (!id_token.empty()) {
     hear_request(line, top);
@@ -227,10 +226,10 @@ void AgentModel::hear_request(std::string_view line, const TopLevel& top) {
   }
   if (top.method == name_of(Method::initialize))
     held.version = number_of(member(top.params, "protocolVersion"));
-  if (!held.id.usable()) findings_.report("the agent gets usable ids only", line);
+  if (!held.id.usable()) findings_.report(Invariant::valid, line);
   if (held.key == malformed_key && plan_.version == 2 && plan_.settings.keys == KeyMode::guard &&
       !plan_.has(Kind::downgrade))
-    findings_.report("a malformed key is not passed on", line);
+    findings_.report(Invariant::valid, line);
   // It may have answered a request before it came, where clients use ids again.
   const bool guesses = plan_.has(Kind::stray_answers) && plan_.has(Kind::id_clashes);
   const bool keyed = !guesses && held.key >= 0 && !held.session.empty() && plan_.version == 2 &&
@@ -238,11 +237,10 @@ void AgentModel::hear_request(std::string_view line, const TopLevel& top) {
                      !plan_.has(Kind::silence);  // a prompt given up is still here
   for (const auto* list : {&held_, &on_wire_}) {
     for (const Held& other : *list) {
-      if (other.id.id_class == held.id.id_class && !guesses)
-        findings_.report("open ids at the agent are told apart", line);
+      if (other.id.id_class == held.id.id_class && !guesses) findings_.report(Invariant::ids, line);
       if (keyed && other.key == held.key && number_of(other.session) == number_of(held.session) &&
           !other.session.empty())
-        findings_.report("one request for each key at the agent while it is pending", line);
+        findings_.report(Invariant::one_insertion, line);
     }
   }
   held_.push_back(std::move(held));

@@ -38,8 +38,10 @@ void erase_class(std::vector<Id>& ids, std::uint32_t id_class) {
 
 }  // namespace
 
-void Findings::report(std::string_view invariant, std::string_view what) {
-  if (none()) first.append(invariant).append(": ").append(what.substr(0, 600));
+void Findings::report(Invariant invariant, std::string_view what) {
+  if (!none()) return;
+  broken = invariant;
+  first.append(name_of(invariant)).append(": ").append(what.substr(0, 600));
 }
 
 Id ClientModel::fresh_id() {
@@ -182,8 +184,7 @@ void ClientModel::sent(const Frame& frame) {
 
 void ClientModel::hear(std::string_view line) {
   TopLevel top;
-  if (!read_top_level(line, top) || top.jsonrpc != "\"2.0\"")
-    return findings_.report("nothing invalid reaches the client", line);
+  if (!read_top_level(line, top) || top.jsonrpc != "\"2.0\"") return findings_.report(Invariant::valid, line);
   const std::string_view method = top.method;
   const std::string_view token = top.id;
   const Id id = id_of(token);
@@ -192,7 +193,7 @@ void ClientModel::hear(std::string_view line) {
     if (token == "77" || token == "4444" || token == "\"a\"") return;  // of a refused one
     const auto found = std::find_if(open_.begin(), open_.end(),
                                     [&](const Id& mine) { return mine.id_class == id.id_class; });
-    if (found == open_.end()) return findings_.report("no answer without a request", line);
+    if (found == open_.end()) return findings_.report(Invariant::one_answer, line);
     open_.erase(found);
     answered_once_ = true;
   } else if (method == "$/cancel_request") {
@@ -206,8 +207,7 @@ void ClientModel::hear(std::string_view line) {
     // It may have answered a request before it came, where agents use ids again.
     const bool guesses = plan_.has(Kind::stray_answers);
     for (const Id& ask : asked_) {
-      if (!guesses && ask.id_class == id.id_class)
-        return findings_.report("open ids of the agent's are told apart", line);
+      if (!guesses && ask.id_class == id.id_class) return findings_.report(Invariant::ids, line);
     }
     asked_.push_back(id);
   }

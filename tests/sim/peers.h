@@ -4,6 +4,8 @@
 // only what a peer sees on its own wire. Invariant: a peer uses only what it has read. Lifetime: one history.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <deque>
 #include <optional>
 #include <string>
@@ -11,22 +13,29 @@
 #include <vector>
 
 #include "tests/sim/frames.h"
+#include "tests/sim/invariants.h"
 #include "tests/sim/json_scan.h"
 #include "tests/sim/plan.h"
 
 namespace acp::sim {
 
-// The first thing that was wrong, in words.
+// The first thing that was wrong.
 struct Findings {
-  std::string first;
-  bool none() const noexcept { return first.empty(); }
-  void report(std::string_view invariant, std::string_view what);
+  std::optional<Invariant> broken;
+  std::string first;  // in words
+  bool none() const noexcept { return !broken; }
+  void report(Invariant invariant, std::string_view what);
 };
 
 class ClientModel {
  public:
-  ClientModel(const Plan& plan, Prng& random, Findings& findings)
-      : plan_(plan), random_(random), findings_(findings), composer_(random, plan.has(Kind::respelling)) {}
+  // `script`: how many sessions it may talk about, or null.
+  ClientModel(const Plan& plan, Prng& random, Findings& findings, const Script* script = nullptr)
+      : plan_(plan),
+        random_(random),
+        findings_(findings),
+        composer_(random, plan.has(Kind::respelling)),
+        sessions_(script == nullptr ? 3 : std::min<std::size_t>(3, script->sessions_max)) {}
 
   // What it says next, if anything. In rest it makes no more faults.
   std::optional<Line> speak();
@@ -48,12 +57,13 @@ class ClientModel {
   Line say_badly();
   Line say_too_much();
   Id fresh_id();
-  int any_session() { return static_cast<int>(random_.below(3)); }
+  int any_session() { return static_cast<int>(random_.below(sessions_)); }
 
   const Plan& plan_;
   Prng& random_;
   Findings& findings_;
   Composer composer_;
+  std::size_t sessions_;
   bool begun_ = false;
   bool answered_once_ = false;  // initialize
   std::uint32_t next_id_ = 100;

@@ -7,6 +7,8 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "proxy/core/settings.h"
 #include "tests/sim/prng.h"
@@ -55,7 +57,9 @@ struct Plan {
   Settings settings;
 
   bool has(Kind kind) const noexcept { return kinds[static_cast<std::size_t>(kind)]; }
-  explicit Plan(Prng& random);
+  static std::span<const std::string_view> kind_names() noexcept;
+  // `off`: kinds that are switched off, whatever was drawn.
+  explicit Plan(Prng& random, Kinds off = {});
 };
 
 }  // namespace acp::sim

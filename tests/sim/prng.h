@@ -8,11 +8,44 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tests/sim/script.h"
+
 namespace acp::sim {
 
 class Prng {
  public:
-  explicit Prng(std::uint64_t seed) noexcept {
+  // `tape`: what is drawn is kept there, or comes from there; it outlives the generator. Null: neither.
+  explicit Prng(std::uint64_t seed, Tape* tape = nullptr) : seed_(seed), tape_(tape) {
+    this->seed(seed);
+    begin_event(0);
+  }
+
+  // Draws belong to that event from now on. Without a tape nothing changes.
+  void begin_event(std::size_t event) {
+    if (tape_ == nullptr) return;
+    tape_->event = event;
+    tape_->next = 0;
+    if (tape_->events.size() <= event) tape_->events.resize(event + 1);
+    if (!tape_->records) seed(seed_ ^ (event + 1) * 0xD1B54A32D192ED03U);
+  }
+
+  std::uint64_t next() { return tape_ == nullptr ? draw() : draw_with_tape(); }
+
+  // 0..limit-1; limit > 0.
+  std::size_t below(std::size_t limit) { return static_cast<std::size_t>((next() >> 32) * limit >> 32); }
+  bool chance(unsigned percent) { return below(100) < percent; }
+  // One of a range's elements; not empty.
+  template <class Range>
+  auto& pick(Range& range) {
+    return range[below(range.size())];
+  }
+  template <class T, std::size_t size>
+  const T& pick(const T (&choices)[size]) {
+    return choices[below(size)];
+  }
+
+ private:
+  void seed(std::uint64_t seed) noexcept {
     for (std::uint64_t& word : state_) {
       seed += 0x9E3779B97F4A7C15U;
       std::uint64_t mixed = seed;
@@ -22,7 +55,7 @@ class Prng {
     }
   }
 
-  std::uint64_t next() noexcept {
+  std::uint64_t draw() noexcept {
     const std::uint64_t result = rotated(state_[1] * 5, 7) * 9;
     const std::uint64_t shifted = state_[1] << 17;
     state_[2] ^= state_[0];
@@ -34,26 +67,18 @@ class Prng {
     return result;
   }
 
-  // 0..limit-1; limit > 0.
-  std::size_t below(std::size_t limit) noexcept {
-    return static_cast<std::size_t>((next() >> 32) * limit >> 32);
-  }
-  bool chance(unsigned percent) noexcept { return below(100) < percent; }
-  // One of a range's elements; not empty.
-  template <class Range>
-  auto& pick(Range& range) noexcept {
-    return range[below(range.size())];
-  }
-  template <class T, std::size_t size>
-  const T& pick(const T (&choices)[size]) noexcept {
-    return choices[below(size)];
+  std::uint64_t draw_with_tape() {
+    std::vector<std::uint64_t>& drawn = tape_->events[tape_->event];
+    if (tape_->records) return drawn.emplace_back(draw());
+    return tape_->next < drawn.size() ? drawn[tape_->next++] : draw();
   }
 
- private:
   static constexpr std::uint64_t rotated(std::uint64_t word, int by) noexcept {
     return (word << by) | (word >> (64 - by));
   }
   std::array<std::uint64_t, 4> state_{};
+  std::uint64_t seed_;
+  Tape* tape_;
 };
 
 }  // namespace acp::sim

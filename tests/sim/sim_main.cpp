@@ -1,24 +1,21 @@
 // keyhop-sim: histories of a relay between simulated peers, by seed.
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <fmt/format.h>
 #include <fstream>
-#include <iterator>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "tests/sim/campaign.h"
 #include "tests/sim/every_byte.h"
-#include "tests/sim/guard_world.h"
-#include "tests/sim/lives_world.h"
 #include "tests/sim/messages.h"
-#include "tests/sim/world.h"
+#include "tests/sim/worlds.h"
 
 namespace acp::sim {
 namespace {
@@ -26,33 +23,31 @@ namespace {
 constexpr int usage_error = 64;
 constexpr std::string_view help =
     "keyhop-sim: the relay's core between simulated peers, by seed.\n"
-    "  --seed S                      replay one history, told line by line\n"
+    "  --seed S                      replay one history, told line by line; one that fails also made short\n"
     "  --count N [--from S] [--jobs J]   N histories from seed S (1), on J threads (all)\n"
     "  --seeds FILE                  run these first, one a line, # begins a comment\n"
-    "  --world relay|lives|both|guard    one agent process, many of them, both for each seed (both), or "
-    "keyed\n"
-    "                                prompts over runs of keyhop with one ledger\n"
+    "  --world all|relay|lives|guard|both    one of the three for each seed (all); one agent process; many "
+    "of\n"
+    "                                them; keyed prompts over runs of keyhop with one ledger; the first two\n"
+    "                                for each seed\n"
+    "  --coverage                    also which events were reached in which phase; a missed pair fails\n"
+    "  --invariants                  list what is checked\n"
     "  --every-byte                  recorded dialogues, the agent killed at each byte\n"
     "  --record                      write the agent's half of those anew\n"
     "  --messages N                  N generated messages across a relay, both ways\n"
     "  --json                        the closing line as JSON\n"
-    "Exit status: 0 all held, 1 an invariant broke, 64 usage.\n";
-
-enum class Worlds : std::uint8_t { relay, lives, both, guard };
+    "Exit status: 0 all held, 1 an invariant broke or a history had no fault, 64 usage.\n";
 
 struct Options {
-  Worlds worlds = Worlds::both;
+  CampaignOptions campaign;
   std::uint64_t seed = 0;
   bool replay = false;
-  std::uint64_t count = 0;
-  std::uint64_t from = 1;
   std::uint64_t messages = 0;
-  unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
   std::string seeds_file;
-  bool json = false;
   bool help = false;
   bool every_byte = false;
   bool record = false;
+  bool invariants = false;
 };
 
 bool read_number(std::string_view text, std::uint64_t& number) {
@@ -61,11 +56,22 @@ bool read_number(std::string_view text, std::uint64_t& number) {
 }
 
 bool read_worlds(std::string_view word, Worlds& worlds) {
-  static constexpr std::string_view names[] = {"relay", "lives", "both", "guard"};
-  const auto found = std::find(std::begin(names), std::end(names), word);
-  if (found == std::end(names)) return false;
-  worlds = static_cast<Worlds>(found - std::begin(names));
-  return true;
+  const std::optional<Worlds> named = worlds_named(word);
+  if (named) worlds = *named;
+  return named.has_value();
+}
+
+// A word that stands alone. False: it is not one of them.
+bool read_flag(std::string_view word, Options& options) {
+  const std::pair<std::string_view, bool*> flags[] = {
+      {"--json", &options.campaign.json},    {"--coverage", &options.campaign.coverage},
+      {"--every-byte", &options.every_byte}, {"--record", &options.record},
+      {"--invariants", &options.invariants}, {"--help", &options.help},
+  };
+  for (const auto& [name, flag] : flags) {
+    if (word == name) return *flag = true;
+  }
+  return false;
 }
 
 // False: the complaint has been printed.
@@ -73,33 +79,22 @@ bool read_options(int count, char** words, Options& options) {
   for (int i = 1; i < count; ++i) {
     const std::string_view word = words[i];
     std::uint64_t jobs = 0;
-    if (word == "--json") {
-      options.json = true;
-      continue;
-    }
-    if (word == "--every-byte" || word == "--record") {
-      (word == "--record" ? options.record : options.every_byte) = true;
-      continue;
-    }
-    if (word == "--help") {
-      options.help = true;
-      continue;
-    }
+    if (read_flag(word, options)) continue;
     const std::string_view value = i + 1 < count ? words[++i] : "";
     bool right = true;
     if (word == "--seed") {
       options.replay = right = read_number(value, options.seed);
     } else if (word == "--count") {
-      right = read_number(value, options.count);
+      right = read_number(value, options.campaign.count);
     } else if (word == "--from") {
-      right = read_number(value, options.from);
+      right = read_number(value, options.campaign.from);
     } else if (word == "--messages") {
       right = read_number(value, options.messages);
     } else if (word == "--jobs") {
       right = read_number(value, jobs) && jobs > 0;
-      options.jobs = static_cast<unsigned>(jobs);
+      options.campaign.jobs = static_cast<unsigned>(jobs);
     } else if (word == "--world") {
-      right = read_worlds(value, options.worlds);
+      right = read_worlds(value, options.campaign.worlds);
     } else if (word == "--seeds") {
       options.seeds_file = value;
     } else {
@@ -114,128 +109,49 @@ bool read_options(int count, char** words, Options& options) {
   return true;
 }
 
-template <class World>
-int replay(std::string_view name, std::uint64_t seed) {
-  const Outcome told = World(seed, stdout).run();
-  const Outcome again = World(seed, nullptr).run();
-  fmt::print("{} seed {}: {} events, {} messages, trace {:016x}\n", name, seed, told.events, told.messages,
-             told.trace_hash);
+int replay(Which which, std::uint64_t seed) {
+  const Outcome told = play(which, seed, stdout);
+  const Outcome again = play(which, seed, nullptr);
+  fmt::print("{} seed {}: {} events, {} messages, {} faults, trace {:016x}\n", name_of(which), seed,
+             told.events, told.messages, told.faults, told.trace_hash);
   if (told.trace_hash != again.trace_hash) fmt::print("one seed gave two histories\n");
-  if (!told.failure.empty()) fmt::print("FAILED {}\n", told.failure);
-  return told.failure.empty() && told.trace_hash == again.trace_hash ? 0 : 1;
+  if (told.broken) {
+    fmt::print("FAILED {}\n", told.failure);
+    tell_shrunk(which, seed, told, stdout);
+  }
+  return !told.broken && told.trace_hash == again.trace_hash ? 0 : 1;
 }
 
 int replay(const Options& options) {
-  if (options.worlds == Worlds::guard) return replay<GuardWorld>("guard", options.seed);
   int status = 0;
-  if (options.worlds != Worlds::lives) status |= replay<World>("relay", options.seed);
-  if (options.worlds != Worlds::relay) status |= replay<LivesWorld>("lives", options.seed);
+  for (const Which which : worlds_of(options.campaign.worlds, options.seed))
+    status |= replay(which, options.seed);
   return status;
 }
 
-// Runs many histories; a failing one is named with the command that replays it.
-class Campaign {
- public:
-  explicit Campaign(const Options& options) : options_(options) {}
-
-  int run() {
-    std::vector<std::uint64_t> seeds;
-    if (!options_.seeds_file.empty() && !read_seeds(seeds)) return usage_error;
-    for (const std::uint64_t seed : seeds) run_one(seed, true);
-    std::vector<std::thread> threads;
-    for (unsigned i = 0; i < options_.jobs; ++i) threads.emplace_back([this] { work(); });
-    for (std::thread& thread : threads) thread.join();
-    close();
-    return failed_ == 0 ? 0 : 1;
+bool read_seeds(const std::string& name, std::vector<std::uint64_t>& seeds) {
+  std::ifstream file(name);
+  if (!file) {
+    fmt::print(stderr, "keyhop-sim: cannot read {}\n", name);
+    return false;
   }
-
- private:
-  static constexpr std::uint64_t twice_every = 64;  // so often a seed is run twice and compared
-  static constexpr std::uint64_t failures_max = 10;
-
-  bool read_seeds(std::vector<std::uint64_t>& seeds) {
-    std::ifstream file(options_.seeds_file);
-    if (!file) {
-      fmt::print(stderr, "keyhop-sim: cannot read {}\n", options_.seeds_file);
-      return false;
-    }
-    for (std::string line; std::getline(file, line);) {
-      const std::string_view word = std::string_view(line).substr(0, line.find_first_of(" \t#"));
-      std::uint64_t seed = 0;
-      if (!word.empty() && read_number(word, seed)) seeds.push_back(seed);
-    }
-    return true;
+  for (std::string line; std::getline(file, line);) {
+    const std::string_view word = std::string_view(line).substr(0, line.find_first_of(" \t#"));
+    std::uint64_t seed = 0;
+    if (!word.empty() && read_number(word, seed)) seeds.push_back(seed);
   }
+  return true;
+}
 
-  void work() {
-    while (failed_ < failures_max) {
-      const std::uint64_t nth = next_++;
-      if (nth >= options_.count) return;
-      run_one(options_.from + nth, nth % twice_every == 0);
-      if (nth % 256 == 0) tell_progress(nth);
-    }
-  }
-
-  void run_one(std::uint64_t seed, bool twice) {
-    if (options_.worlds == Worlds::guard) return run_in<GuardWorld>("guard", seed, twice);
-    if (options_.worlds != Worlds::lives) run_in<World>("relay", seed, twice);
-    if (options_.worlds != Worlds::relay) run_in<LivesWorld>("lives", seed, twice);
-  }
-
-  template <class World>
-  void run_in(std::string_view name, std::uint64_t seed, bool twice) {
-    const Outcome outcome = World(seed, nullptr).run();
-    std::string failure = outcome.failure;
-    if (twice && failure.empty() && World(seed, nullptr).run().trace_hash != outcome.trace_hash)
-      failure = "one seed gave two histories";
-    ++done_;
-    events_ += outcome.events;
-    messages_ += outcome.messages;
-    if (failure.empty()) return;
-    ++failed_;
-    const std::lock_guard lock(mutex_);
-    fmt::print(stderr, "seed {} FAILED {}\n  replay: keyhop-sim --world {} --seed {}\n", seed, failure, name,
-               seed);
-  }
-
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
-  void tell_progress(std::uint64_t nth) {
-    if (seconds() < 2) return;
-    const std::lock_guard lock(mutex_);
-    const auto now = static_cast<std::uint64_t>(seconds());
-    if (now == told_second_) return;
-    told_second_ = now;
-    fmt::print(stderr, "  {} of {} seeds, {:.0f} histories/s\n", nth, options_.count,
-               static_cast<double>(done_.load()) / seconds());
-  }
-
-  void close() {
-    const double rate = static_cast<double>(done_.load()) / std::max(seconds(), 1e-9);
-    if (options_.json) {
-      fmt::print(
-          R"({{"histories":{},"failed":{},"events":{},"messages":{},"seconds":{:.3f},"perSecond":{:.0f}}})"
-          "\n",
-          done_.load(), failed_.load(), events_.load(), messages_.load(), seconds(), rate);
-    } else {
-      fmt::print("{} histories, {} failed; {} events, {} messages; {:.1f} s, {:.0f}/s on {} threads\n",
-                 done_.load(), failed_.load(), events_.load(), messages_.load(), seconds(), rate,
-                 options_.jobs);
-    }
-  }
-
-  const Options& options_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::atomic<std::uint64_t> next_{0}, done_{0}, failed_{0}, events_{0}, messages_{0};
-  std::mutex mutex_;
-  std::uint64_t told_second_ = 0;
-};
+int list_invariants() {
+  for (const InvariantFacts& row : invariants)
+    fmt::print("{:<14} {:<9} {}\n", row.name, name_of(row.promise), row.sentence);
+  return 0;
+}
 
 int run_messages(const Options& options) {
-  const MessageReport report = cross_messages(options.messages, options.from);
-  if (options.json) {
+  const MessageReport report = cross_messages(options.messages, options.campaign.from);
+  if (options.campaign.json) {
     fmt::print(R"({{"messages":{},"bytes":{},"failed":{}}})"
                "\n",
                report.messages, report.bytes, report.failure.empty() ? 0 : 1);
@@ -244,12 +160,12 @@ int run_messages(const Options& options) {
   }
   if (report.failure.empty()) return 0;
   fmt::print(stderr, "FAILED {}\n  replay: keyhop-sim --messages {} --from {}\n", report.failure,
-             options.messages, options.from);
+             options.messages, options.campaign.from);
   return 1;
 }
 
 int run_every_byte(const Options& options) {
-  const ByteReport report = kill_at_every_byte(KEYHOP_DIALOGUES, options.jobs);
+  const ByteReport report = kill_at_every_byte(KEYHOP_DIALOGUES, options.campaign.jobs);
   fmt::print(
       "{} dialogues, killed after each of {} bytes written and {} bytes taken: {} duplicate effects, "
       "{} answers lost or doubled, {} requests hung\n",
@@ -265,15 +181,19 @@ int run_every_byte(const Options& options) {
 int main(int count, char** words) {
   using namespace acp::sim;
   Options options;
+  options.campaign.jobs = std::max(1U, std::thread::hardware_concurrency());
   if (!read_options(count, words, options)) return usage_error;
+  if (options.invariants) return list_invariants();
   if (options.record) return record_dialogues(KEYHOP_DIALOGUES) ? 0 : 1;
   if (options.every_byte) return run_every_byte(options);
-  if (options.help ||
-      (!options.replay && options.count == 0 && options.messages == 0 && options.seeds_file.empty())) {
+  if (options.help || (!options.replay && options.campaign.count == 0 && options.messages == 0 &&
+                       options.seeds_file.empty())) {
     fmt::print("{}", help);
     return options.help ? 0 : usage_error;
   }
   if (options.replay) return replay(options);
   if (options.messages != 0) return run_messages(options);
-  return Campaign(options).run();
+  if (!options.seeds_file.empty() && !read_seeds(options.seeds_file, options.campaign.first))
+    return usage_error;
+  return Campaign(options.campaign).run();
 }

@@ -20,10 +20,11 @@ constexpr std::size_t everything = SIZE_MAX;
 
 }  // namespace
 
-World::World(std::uint64_t seed, std::FILE* trace)
-    : random_(seed),
-      plan_(random_),
-      client_(plan_, random_, findings_),
+World::World(std::uint64_t seed, std::FILE* trace, Script* script)
+    : script_(script),
+      random_(seed, script == nullptr ? nullptr : &script->tape),
+      plan_(random_, script == nullptr ? Kinds() : script->off),
+      client_(plan_, random_, findings_, script),
       agent_(plan_, random_, findings_),
       checker_(plan_, findings_),
       relay_(plan_.settings),
@@ -31,9 +32,21 @@ World::World(std::uint64_t seed, std::FILE* trace)
 
 Outcome World::run() {
   begin();
-  for (std::size_t i = 0; i < plan_.steps && findings_.none() && !checker_.over(); ++i) safety_step();
+  for (std::size_t i = 0; i < plan_.steps && findings_.none() && !checker_.over(); ++i) {
+    outcome_.steps = i + 1;
+    if (script_ != nullptr && script_->skips(i)) continue;
+    random_.begin_event(i + 1);
+    safety_step();
+  }
+  random_.begin_event(plan_.steps + 1);
+  if (outcome_.faults == 0 && findings_.none() && agent_alive_) {
+    fault();
+    agent_exits({ExitStatus::Kind::signalled, 9});
+  }
   rest();
+  outcome_.broken = findings_.broken;
   outcome_.failure = findings_.first;
+  outcome_.trace_hash = hash_.value();
   return outcome_;
 }
 
@@ -42,10 +55,14 @@ void World::begin() {
   for (const Action& action : actions_.list()) carry_out(action);
   actions_.clear();
   if (plan_.has(Kind::start_failure)) {
+    fault();
     step(AgentStartFailed{epoch, ENOENT}, {});
     return;
   }
-  if (plan_.has(Kind::signals) && random_.chance(5)) step(SignalReceived{Signal::terminate, 15}, {});
+  if (plan_.has(Kind::signals) && random_.chance(5)) {
+    fault();
+    step(SignalReceived{Signal::terminate, 15}, {});
+  }
   agent_alive_ = stdout_open_ = true;
   step(AgentStarted{epoch, 42}, {});
 }
@@ -88,32 +105,42 @@ void World::maybe_fault() {
   }
   switch (random_.below(6)) {
     case 0:
-      if (plan_.has(Kind::agent_exit) && agent_alive_)
+      if (plan_.has(Kind::agent_exit) && agent_alive_) {
+        fault();
         agent_exits({random_.chance(50) ? ExitStatus::Kind::exited : ExitStatus::Kind::signalled,
                      static_cast<int>(1 + random_.below(15))});
+      }
       return;
     case 1:
-      if (plan_.has(Kind::agent_eof)) stdout_open_ = false;
+      if (!plan_.has(Kind::agent_eof)) return;
+      fault();
+      stdout_open_ = false;
       return;
     case 2:
       if (plan_.has(Kind::agent_deaf) && agent_listens_ && agent_alive_) {
+        fault();
         agent_listens_ = false;
         to_agent_.clear();
         step(LinkEnded{agent_link, LinkEnd::write_failed, EPIPE}, {});
       }
       return;
     case 3:
-      if (plan_.has(Kind::client_eof)) client_open_ = false;
+      if (!plan_.has(Kind::client_eof)) return;
+      fault();
+      client_open_ = false;
       return;
     case 4:
       if (plan_.has(Kind::client_lost) && client_listens_) {
+        fault();
         client_listens_ = false;
         to_client_.clear();
         step(LinkEnded{client_link, LinkEnd::write_failed, EPIPE}, {});
       }
       return;
     default:
-      if (plan_.has(Kind::signals)) step(SignalReceived{Signal::terminate, 15}, {});
+      if (!plan_.has(Kind::signals)) return;
+      fault();
+      step(SignalReceived{Signal::terminate, 15}, {});
   }
 }
 
@@ -247,7 +274,12 @@ void World::step(const Event& event, const std::vector<Frame>& completed) {
   const std::string_view who = read == nullptr && end == nullptr ? "" : link == client_link ? "C>" : "A>";
   tell(who, names[event.index()]);
   if (read != nullptr) tell(who, read->bytes);
+  outcome_.reached.set(pair_of(relay_.phase(), event));
   for (const Frame& frame : completed) {
+    using Label = Frame::Label;
+    const bool broken = frame.label == Label::refused || frame.label == Label::nothing ||
+                        frame.label == Label::unreadable || !frame.sound;
+    if (broken && !resting_) fault();
     if (link == client_link) {
       client_.sent(frame);
     } else {
@@ -265,9 +297,9 @@ void World::step(const Event& event, const std::vector<Frame>& completed) {
 }
 
 void World::carry_out(const Action& action) {
-  mix({reinterpret_cast<const char*>(&now_), sizeof now_});
+  hash_.mix_number(now_);
   if (const auto* send = std::get_if<Send>(&action)) {
-    mix(send->bytes);
+    hash_.mix(send->bytes);
     const bool to_client = send->link == client_link;
     tell(to_client ? ">C" : ">A", send->bytes);
     if (!(to_client ? client_listens_ : agent_listens_ && agent_alive_)) return;
@@ -284,13 +316,13 @@ void World::carry_out(const Action& action) {
   } else if (std::holds_alternative<FinishReading>(action)) {
     finish_reading_ = true;
   } else if (const auto* log = std::get_if<Log>(&action)) {
-    mix(log->text);
+    hash_.mix(log->text);
     tell("log", log->text);
   } else if (const auto* words = std::get_if<WriteStderr>(&action)) {
-    mix(words->bytes);
+    hash_.mix(words->bytes);
     tell("stderr", words->bytes);
   } else if (const auto* exit = std::get_if<Exit>(&action)) {
-    mix({reinterpret_cast<const char*>(&exit->status), sizeof exit->status});
+    hash_.mix_number(exit->status);
     tell("[exit]", std::to_string(exit->status));
   }
 }
@@ -319,24 +351,25 @@ bool World::rest_step() {
 // Faults stop. What is open must be answered; then the client goes, and keyhop must follow.
 void World::rest() {
   tell("-- rest");
+  resting_ = true;
   std::size_t steps = 0;
   const bool lives = agent_alive_ && stdout_open_ && agent_listens_ && client_open_ && client_listens_;
   while (findings_.none() && !checker_.over() && rest_step()) {
-    if (++steps > rest_steps_max) return findings_.report("rest", "no rest without faults");
+    if (++steps > rest_steps_max) return findings_.report(Invariant::rest, "no rest without faults");
   }
   // A deaf or dying agent cannot answer; a living one has.
   if (findings_.none() && lives && agent_alive_ && relay_.phase() == Phase::serving &&
       relay_.edge().open_requests() != 0)
-    findings_.report("rest", "requests are open that nobody will answer");
+    findings_.report(Invariant::rest, "requests are open that nobody will answer");
   client_open_ = false;
   while (findings_.none() && !checker_.over()) {
     pass_time(milliseconds(20));
     rest_step();
-    if (++steps > rest_steps_max) return findings_.report("rest", "no Exit after the client's end");
+    if (++steps > rest_steps_max) return findings_.report(Invariant::rest, "no Exit after the client's end");
   }
   hear(client_link, everything);
   if (findings_.none() && client_listens_ && client_.open() != 0)
-    findings_.report("one answer", "the client waits for an answer that never came");
+    findings_.report(Invariant::one_answer, "the client waits for an answer that never came");
 }
 
 void World::tell(std::string_view what, std::string_view text) {
@@ -344,21 +377,6 @@ void World::tell(std::string_view what, std::string_view text) {
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   fmt::print(trace_, "{:6} ms  {} {}\n", now_.time_since_epoch() / milliseconds(1), what,
              text.substr(0, told_max));
-}
-
-// Eight bytes at a time: the hash is there to tell two histories apart.
-void World::mix(std::string_view bytes) noexcept {
-  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15U;
-  std::uint64_t hash = outcome_.trace_hash ^ bytes.size();
-  while (!bytes.empty()) {
-    std::uint64_t word = 0;
-    const std::size_t size = std::min(bytes.size(), sizeof word);
-    std::memcpy(&word, bytes.data(), size);
-    hash = (hash ^ word) * odd;
-    hash ^= hash >> 29;
-    bytes.remove_prefix(size);
-  }
-  outcome_.trace_hash = hash;
 }
 
 }  // namespace acp::sim

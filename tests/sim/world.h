@@ -14,17 +14,11 @@
 
 #include "proxy/core/relay.h"
 #include "tests/sim/checker.h"
+#include "tests/sim/outcome.h"
 #include "tests/sim/peers.h"
 #include "tests/sim/plan.h"
 
 namespace acp::sim {
-
-struct Outcome {
-  std::string failure;  // empty: all invariants held
-  std::uint64_t trace_hash = 0;
-  std::size_t events = 0;
-  std::size_t messages = 0;
-};
 
 // What a peer wrote and the relay has not read.
 class Pipe {
@@ -52,16 +46,20 @@ class Pipe {
 
 class World {
  public:
-  // `trace`: where the history is told, or null.
-  World(std::uint64_t seed, std::FILE* trace);
+  // `trace`: where the history is told, or null. `script`: what is left out, or null; it outlives the world.
+  World(std::uint64_t seed, std::FILE* trace, Script* script = nullptr);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
   Outcome run();
+  // The kinds that this history may hold, in the order of kind_names().
+  Kinds kinds() const { return Kinds(plan_.kinds.to_ullong()); }
+  static std::span<const std::string_view> kind_names() noexcept { return Plan::kind_names(); }
 
  private:
   void begin();
   void safety_step();
   void maybe_fault();
+  void fault() noexcept { ++outcome_.faults; }
   void process_step();
   bool rest_step();
   void rest();
@@ -76,8 +74,8 @@ class World {
   void agent_exits(ExitStatus status);
   void say(LinkId link, std::optional<Line> line);
   void tell(std::string_view what, std::string_view text = {});
-  void mix(std::string_view bytes) noexcept;
 
+  Script* script_;
   Prng random_;
   Plan plan_;
   Findings findings_;
@@ -89,6 +87,7 @@ class World {
   Instant now_{std::chrono::seconds(1)};  // not zero, which an unset instant is
   std::FILE* trace_;
   Outcome outcome_;
+  TraceHash hash_;
 
   Pipe from_client_;
   Pipe from_agent_;
@@ -101,6 +100,7 @@ class World {
   bool client_backlog_stale_ = false;
   bool agent_backlog_stale_ = false;
 
+  bool resting_ = false;      // no more faults
   bool client_open_ = true;   // its stream
   bool client_done_ = false;  // its end was told
   bool client_cut_ = false;   // its last line

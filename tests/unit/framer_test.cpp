@@ -259,6 +259,15 @@ TEST_CASE("memory of a skipped frame is not held", "[framer]") {
   CHECK_FALSE(framer.finish().has_value());
 }
 
+TEST_CASE("a stream that is ended twice tells its last line once, and none before it again", "[framer]") {
+  Reader reader;
+  reader.read("begun");
+  reader.read(" and ended\nlast");
+  const std::vector<Seen> all{{FrameKind::whole, "begun and ended"}, {FrameKind::unterminated, "last"}};
+  CHECK(reader.finish() == all);
+  CHECK(reader.finish() == all);
+}
+
 TEST_CASE("the padding is readable behind a frame that spans reads", "[framer]") {
   // The address sanitizer sees a read that is not.
   Framer framer(limit);

@@ -98,6 +98,28 @@ TEST_CASE("a replay whose messages are of no kind is shown where it is not keyho
   CHECK(talk.take_client().back() == result_line("3", message_result("m1")));
 }
 
+TEST_CASE("a message of somebody else's while the prompt was open: its absence is not believed",
+          "[guard][unkeyed]") {
+  // What the agent told while the prompt was open, and shows of it later; what is known of the prompt then.
+  const auto [told, shown, fate] = GENERATE(table<Lines, History, std::string>({
+      {{}, {{"m0", "old"}}, "absent"},
+      {{user_message("m0", "old")}, {{"m0", "old"}}, "absent"},  // no news
+      {{user_message("m1", "else")}, {{"m0", "old"}}, "unknown"},
+      {{user_message("m1", "else")}, {{"m0", "old"}, {"m1", "else"}}, "unknown"},
+  }));
+  CAPTURE(told);
+  MemoryLedger ledger;
+  Dialogue talk(proven());
+  open_guarded(talk, ledger);
+  talk.client(unkeyed("2", "old"));
+  talk.agent(result_line("2", message_result("m0")));
+  talk.client(unkeyed("3", "two"));
+  for (const std::string& line : told) talk.agent(line);
+  talk.take_agent();
+  restart_showing(talk, shown);
+  CHECK(fate_of(talk, unkeyed("3", "two")) == fate);
+}
+
 TEST_CASE("v1: only an ended turn says that its prompt was taken in", "[guard][unkeyed]") {
   const auto [answer, shown, fate] = GENERATE(table<std::string, Lines, std::string>({
       {result_line("2", R"({"stopReason":"end_turn"})"), {chunk("one")}, "absent"},

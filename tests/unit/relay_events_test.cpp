@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tests/unit/guard.h"
+#include "tests/unit/padded.h"
 
 namespace acp::sim {
 namespace {
@@ -33,6 +34,23 @@ TEST_CASE("news of another epoch's process are none of this one's", "[relay][eve
   const Lines told = talk.take_client();
   REQUIRE(told.size() == 1);
   CHECK(member(member(member(member(told[0], "error"), "data"), "agent"), "stderrTail") == R"("")");
+}
+
+TEST_CASE("what a closed epoch still says goes nowhere", "[relay][events]") {
+  Dialogue talk(restarting());
+  open_with(talk, v2);
+  const LinkId former = talk.link();
+  const std::string line = update_line("s1", "state_update", R"(,"state":"idle")");
+  const test::Padded late(line + "\n");
+  talk.happen(BytesRead{former, late.view()});
+  REQUIRE(talk.take_client() == Lines{line});
+  talk.agent_restarts();
+  talk.agent_initializes(v2);
+  talk.take_client();
+  talk.happen(BytesRead{former, late.view()});
+  CHECK(talk.take_client() == none);
+  talk.agent(line);
+  CHECK(talk.take_client() == Lines{line});
 }
 
 TEST_CASE("a start that fails after everybody has gone ends it", "[relay][events]") {

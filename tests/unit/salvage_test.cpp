@@ -51,6 +51,8 @@ std::string joined(const std::vector<Shown>& pieces) {
 
 const std::string good = R"({"jsonrpc":"2.0","id":1,"result":{"a":[{}]}})";
 const std::string other = R"({"jsonrpc":"2.0","method":"m"})";
+const std::string broken_call = R"({"jsonrpc":"2.0","method":"n","params":{"a":tru,"b":)" + other + "}}";
+const std::string broken_answer = R"({"jsonrpc":"2.0","id":7,"result":{"a":01,"b":)" + other + "}}";
 const std::string deep = "{\"a\":" + std::string(1100, '[') + std::string(1100, ']') + "}";
 
 Shown message(std::string text) { return {true, std::move(text)}; }
@@ -77,6 +79,10 @@ TEST_CASE("messages are cut out of noise", "[salvage]") {
       {"x [" + good + "]", {noise("x ["), message(good), noise("]")}},
       {"\xFF" + good, {noise("\xFF"), message(good)}},
       {"x" + deep + good, {noise("x" + deep), message(good)}},
+      // What stands whole inside a broken message is a part of it; inside other text it stands alone.
+      {broken_call + good, {noise(broken_call), message(good)}},
+      {broken_answer + good, {noise(broken_answer), message(good)}},
+      {"{debug " + other + "}", {noise("{debug "), message(other), noise("}")}},
       {"x{\"jsonrpc\":\"2.0\",\"method\":\"\\q\"}", {noise("x{\"jsonrpc\":\"2.0\",\"method\":\"\\q\"}")}},
   }));
   CAPTURE(line);
