@@ -62,7 +62,7 @@ TEST_CASE("what is answered in one step is one batch", "[guard]") {
   answer_two(talk, ledger);
   const std::size_t before = ledger.commits;
   talk.happen(BytesRead{agent_link, result_line("3", message_result("m1")) + "\n" +
-                                               result_line("4", message_result("m2")) + "\n"});
+                                        result_line("4", message_result("m2")) + "\n"});
   talk.run_ledger();
   CHECK(ledger.commits == before + 1);
   CHECK(ledger.read("A", "s1").messages.size() == 2);
