@@ -317,9 +317,15 @@ void Edge::finish_epoch_if_restored(Step& step) {
   step.actions.log(LogLevel::info, "the agent is restored");
 }
 
+// But for those that the client has closed since, or asks for itself.
 void Edge::restore_after_login(Step& step) {
   for (std::uint32_t row = 0; row < sessions_.size(); ++row) {
-    if (sessions_.at(row).restore == Restore::needs_login) restore_session(row, step);
+    Session& session = sessions_.at(row);
+    if (session.restore != Restore::needs_login || session.state != SessionState::active) continue;
+    bool asked = false;
+    for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending))
+      asked = asked || (pending->session == row && pending->facts->effect == rules::SessionEffect::activates);
+    if (!asked) restore_session(row, step);
   }
 }
 
