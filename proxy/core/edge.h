@@ -127,6 +127,7 @@ class Edge {
   void cancel_client_request(const Frame& frame, Step& step);
   bool refuse_misshapen(Step& step);
   bool refuse_role(const rules::MethodFacts& facts, Step& step);
+  void refuse(std::string_view id_token, const OwnError& error, Step& step);
   void refuse(std::string_view id_token, int error_code, std::string_view reason, std::string_view message,
               Step& step);
   void refuse_unsent(std::string_view id_token, std::string_view reason, std::string_view message,
@@ -156,6 +157,7 @@ class Edge {
   void ask_again(Pending& pending, std::string_view text, Step& step);
   void join(const KeyRow& row, const KeyTable::Scope& scope);
   void settle_key_answered(Pending& pending);
+  void settle_key_inserted(KeyRow& row, std::string_view token);
   void settle_key_lost(Pending& pending, rules::Outcome outcome);
   bool guards(const rules::MethodFacts& facts) const noexcept;
   bool refuse_unprotected(std::uint32_t session, Step& step);
@@ -320,6 +322,7 @@ class Edge {
   static bool needs_active_session(const rules::MethodFacts& facts) noexcept;
   rules::Loss loss_of(const Pending& pending, bool restarts) const;
   Frame padded_copy(std::string_view text, Step& step);
+  Frame scan_kept(std::string_view text, Step& step);
 
   // Sending, with or without a span replaced.
   void pass_on(LinkId link, const Frame& frame, Step& step);

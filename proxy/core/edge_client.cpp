@@ -107,20 +107,21 @@ bool Edge::refuse_misshapen(Step& step) {
   return false;
 }
 
-void Edge::refuse(std::string_view id_token, int error_code, std::string_view reason,
-                  std::string_view message, Step& step) {
+void Edge::refuse(std::string_view id_token, const OwnError& error, Step& step) {
   ++counters_.refused;
   out_.clear();
-  append_error(out_, id_token, {.code = error_code, .message = message, .reason = reason});
+  append_error(out_, id_token, error);
   send_text(client_link_, out_, step);
+}
+
+void Edge::refuse(std::string_view id_token, int error_code, std::string_view reason,
+                  std::string_view message, Step& step) {
+  refuse(id_token, {.code = error_code, .message = message, .reason = reason}, step);
 }
 
 void Edge::refuse_unsent(std::string_view id_token, std::string_view reason, std::string_view message,
                          Step& step) {
-  ++counters_.refused;
-  out_.clear();
-  append_error(out_, id_token, {.message = message, .reason = reason, .outcome = rules::Outcome::not_sent});
-  send_text(client_link_, out_, step);
+  refuse(id_token, {.message = message, .reason = reason, .outcome = rules::Outcome::not_sent}, step);
 }
 
 void Edge::refuse_oversize(const Frame& frame, Step& step) {

@@ -86,7 +86,7 @@ std::uint64_t Edge::protect(Pending& pending, Step& step) {
   }
   if (ledger_ != LedgerUse::ready) return 0;
   if (row == nullptr && stale == 0 && !has_undecided(pending.session)) return 0;
-  if (stale != 0) session.removals.push_back({RemoveLedgerPrompt{stale}, {}});
+  if (stale != 0) remove_from_ledger(pending.session, RemoveLedgerPrompt{stale}, {});
   LedgerBatch batch = begin_batch(pending.session);
   // One without a row is one of the prompts under way, which every batch tells of; so is a row that was
   // written before.

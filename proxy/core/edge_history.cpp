@@ -295,9 +295,7 @@ void Edge::apply_fates(std::uint32_t number, std::span<const AskedPrompt> asked)
       if (fate == PromptFate::absent) forget_row(*each.row);
       if (fate != PromptFate::inserted) continue;
       session.history.see(hash_message_id(each.token), &each.prompt.content, true);
-      each.row->state = KeyState::inserted;
-      each.row->message_id = each.token;
-      save_row(*each.row);
+      settle_key_inserted(*each.row, each.token);
     } else if (fate != PromptFate::unknown) {
       if (fate == PromptFate::inserted)
         session.history.see(hash_message_id(each.token), &each.prompt.content, true);
@@ -337,13 +335,8 @@ bool Edge::settle_resolved(Pending& pending, Step& step) {
                        "session/prompt: the agent's history has it; answered with its messageId");
       const std::string token = pending.found_id;
       sessions_.at(pending.session).history.see(hash_message_id(token), &pending.content, true);
-      if (pending.key != Pending::no_row) {
-        KeyRow& row = keys_.at(std::exchange(pending.key, Pending::no_row));
-        row.first = Pending::no_row;
-        row.state = KeyState::inserted;
-        row.message_id = token;
-        save_row(row);
-      }
+      if (pending.key != Pending::no_row)
+        settle_key_inserted(keys_.at(std::exchange(pending.key, Pending::no_row)), token);
       forget_prompt(pending);
       answer_each(pending, [&](std::string_view id_token) {
         out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"messageId\":{}}}}}\n", id_token,

@@ -70,11 +70,17 @@ Frame Edge::padded_copy(std::string_view text, Step& step) {
   return {FrameKind::whole, copy.substr(0, text.size()), copy.substr(0, text.size() + 1)};
 }
 
-// Writes a request that was held or lost, for the first time or again.
-void Edge::send_stored(Pending& pending, std::string_view bytes, Step& step) {
-  const Frame frame = padded_copy(bytes, step);
+// A kept frame is the frame at hand again.
+Frame Edge::scan_kept(std::string_view text, Step& step) {
+  const Frame frame = padded_copy(text, step);
   scanner_.scan(frame.text, envelope_);
   INVARIANT(envelope_.fault == FrameFault::none);  // it was scanned when it came
+  return frame;
+}
+
+// Writes a request that was held or lost, for the first time or again.
+void Edge::send_stored(Pending& pending, std::string_view bytes, Step& step) {
+  const Frame frame = scan_kept(bytes, step);
   pending.state = PendingState::sent;
   pending.replay_shown = false;
   if (pending.session != SessionTable::none) pending.session_updates = sessions_.at(pending.session).updates;

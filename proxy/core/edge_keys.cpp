@@ -83,13 +83,11 @@ bool Edge::refuse_unprotected(std::uint32_t session, Step& step) {
       "The ledger (--ledger) cannot remember this prompt: {}. It was not sent{}. Name another "
       "file with --ledger; --ledger off goes without.",
       problem.words, is_new ? "" : " now; whether an earlier keyhop sent it is unknown");
-  ++counters_.refused;
-  out_.clear();
-  append_error(out_, envelope_.raw(Slot::id),
-               {.message = message,
-                .reason = problem.reason,
-                .outcome = is_new ? rules::Outcome::not_sent : rules::Outcome::unknown});
-  send_text(client_link_, out_, step);
+  refuse(envelope_.raw(Slot::id),
+         {.message = message,
+          .reason = problem.reason,
+          .outcome = is_new ? rules::Outcome::not_sent : rules::Outcome::unknown},
+         step);
   return true;
 }
 
@@ -148,10 +146,7 @@ bool Edge::answer_retry(Pending& pending, Step& step) {
 // The history was read: the retry is looked at as if it came now.
 void Edge::ask_again(Pending& pending, std::string_view text, Step& step) {
   remove_request(pending);
-  const Frame frame = padded_copy(text, step);
-  scanner_.scan(frame.text, envelope_);
-  INVARIANT(envelope_.fault == FrameFault::none);  // it was scanned when it came
-  on_client_request(frame, step);
+  on_client_request(scan_kept(text, step), step);
 }
 
 // The RFD's "A retry gets the original messageId and nothing else", or what else is known of it.
@@ -202,10 +197,8 @@ void Edge::settle_key_answered(Pending& pending) {
   row.first = Pending::no_row;
   if (!guards(*pending.facts)) return keys_.remove(row);
   if (envelope_.is_success()) {
-    row.state = KeyState::inserted;
-    if (envelope_.member(Slot::result_message_id).type == ValueType::string)
-      row.message_id = envelope_.raw(Slot::result_message_id);
-    return save_row(row);
+    const bool named = envelope_.member(Slot::result_message_id).type == ValueType::string;
+    return settle_key_inserted(row, named ? envelope_.raw(Slot::result_message_id) : std::string_view{});
   }
   // RFD: "Errors leave the key unused." But an error that another keyhop made further on says what is known:
   // only not_sent does.
@@ -220,6 +213,14 @@ void Edge::settle_key_answered(Pending& pending) {
   } else {
     forget_row(row);
   }
+}
+
+// The agent said so, in an answer or in its history. `token`: the message's id, raw; empty if it gave none.
+void Edge::settle_key_inserted(KeyRow& row, std::string_view token) {
+  row.first = Pending::no_row;
+  row.state = KeyState::inserted;
+  row.message_id = token;
+  save_row(row);
 }
 
 void Edge::settle_key_lost(Pending& pending, rules::Outcome outcome) {

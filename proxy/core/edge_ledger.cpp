@@ -146,9 +146,7 @@ void Edge::retry_deferred(Step& step) {
   retrying_ = true;
   for (Deferred& deferred : waiting) {
     const std::size_t before = deferred_.size();
-    const Frame frame = padded_copy(deferred.frame, step);
-    scanner_.scan(frame.text, envelope_);
-    INVARIANT(envelope_.fault == FrameFault::none);  // it was scanned when it came
+    const Frame frame = scan_kept(deferred.frame, step);
     if (!defer(frame, step)) on_client_message(frame, step);
     if (deferred_.size() > before) deferred_.back().since = deferred.since;
   }

@@ -167,13 +167,19 @@ def family(life):
     life.get(life.prompt("[grandchild session] two", "key-2"))
 
 
-@dialogue()
-def keyhop_dies(life):
+def begin_unanswered(life):
+    """One prompt answered, one inserted whose answer does not come; its id."""
     life.begin()
     life.open()
     life.get(life.prompt("zero", "key-0"))
     asked = life.prompt("[no_answer] one", "key-1")
     life.wait_for_insertion("key-1", asked)
+    return asked
+
+
+@dialogue()
+def keyhop_dies(life):
+    begin_unanswered(life)
     life.keyhop.kill()
     life.begin()
     life.hello()
@@ -186,11 +192,7 @@ def keyhop_dies(life):
 
 @dialogue(status=128 + signal.SIGTERM)
 def terminated(life):
-    life.begin()
-    life.open()
-    life.get(life.prompt("zero", "key-0"))
-    asked = life.prompt("[no_answer] one", "key-1")
-    life.wait_for_insertion("key-1", asked)
+    asked = begin_unanswered(life)
     if not life.is_living():
         raise Gone
     life.keyhop.signal(signal.SIGTERM)

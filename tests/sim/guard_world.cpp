@@ -5,6 +5,7 @@
 
 #include "proxy/core/limits.h"
 #include "tests/sim/json_scan.h"
+#include "tests/sim/safety_phase.h"
 
 namespace acp::sim {
 namespace {
@@ -42,13 +43,9 @@ GuardWorld::GuardWorld(std::uint64_t seed, std::FILE* trace, Script* script)
 Outcome GuardWorld::run() {
   tell("the agent", plan_.person.in_words());
   begin_run();
-  for (std::size_t i = 0; i < plan_.steps && outcome_.failure.empty(); ++i) {
-    outcome_.steps = i + 1;
-    if (script_ != nullptr && script_->skips(i)) continue;
-    random_.begin_event(i + 1);
-    safety_step();
-  }
-  random_.begin_event(plan_.steps + 1);
+  run_safety_phase(
+      plan_.steps, script_, random_, outcome_, [&] { return outcome_.failure.empty(); },
+      [&] { safety_step(); });
   if (outcome_.faults == 0 && outcome_.failure.empty()) fault_for_all();
   tell("-- rest");
   faults_ = false;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "proxy/core/limits.h"
+#include "tests/sim/safety_phase.h"
 
 namespace acp::sim {
 namespace {
@@ -29,13 +30,9 @@ LivesWorld::LivesWorld(std::uint64_t seed, std::FILE* trace, Script* script)
 
 Outcome LivesWorld::run() {
   begin();
-  for (std::size_t i = 0; i < plan_.steps && findings_.none() && !checker_.over(); ++i) {
-    outcome_.steps = i + 1;
-    if (script_ != nullptr && script_->skips(i)) continue;
-    random_.begin_event(i + 1);
-    safety_step();
-  }
-  random_.begin_event(plan_.steps + 1);
+  run_safety_phase(
+      plan_.steps, script_, random_, outcome_, [&] { return findings_.none() && !checker_.over(); },
+      [&] { safety_step(); });
   rest();
   outcome_.broken = findings_.broken;
   outcome_.failure = findings_.first;

@@ -73,6 +73,13 @@ inline void lose_one(Dialogue& talk, MemoryLedger& ledger) {
   REQUIRE(talk.take_agent() == Lines{keyed("3", "k", "hi")});
 }
 
+// The run after one that was killed in that state.
+inline void begin_run_after_loss(Dialogue& talk, MemoryLedger& ledger) {
+  Dialogue before(guarded());
+  lose_one(before, ledger);
+  begin_run(talk, ledger);
+}
+
 using History = std::vector<std::pair<std::string, std::string>>;  // message id, text
 
 // The agent answers keyhop's own resume, the one line that it got: with its history if that is asked for.

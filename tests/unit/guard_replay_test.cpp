@@ -147,10 +147,8 @@ TEST_CASE("a command is never proven absent", "[guard]") {
 
 TEST_CASE("keyhop restarted: nothing is answered or sent before the session is resumed", "[guard]") {
   MemoryLedger ledger;
-  Dialogue before(guarded());
-  lose_one(before, ledger);
   Dialogue talk(guarded());
-  begin_run(talk, ledger);
+  begin_run_after_loss(talk, ledger);
   talk.client(keyed("1", "k", "hi"));
   talk.run_ledger();
   CHECK(in_short(talk.take_client()) == Lines{"1 -32002 session_not_active"});
@@ -159,10 +157,8 @@ TEST_CASE("keyhop restarted: nothing is answered or sent before the session is r
 
 TEST_CASE("keyhop restarted: the first resume waits for the history", "[guard]") {
   MemoryLedger ledger;
-  Dialogue before(guarded());
-  lose_one(before, ledger);
   Dialogue talk(guarded());
-  begin_run(talk, ledger);
+  begin_run_after_loss(talk, ledger);
   talk.client(resume_line("1"));
   CHECK(talk.take_agent() == none);
   talk.run_ledger();
@@ -182,10 +178,8 @@ TEST_CASE("keyhop restarted: the first resume waits for the history", "[guard]")
 
 TEST_CASE("keyhop restarted: a resume that asks for the history is read along", "[guard]") {
   MemoryLedger ledger;
-  Dialogue before(guarded());
-  lose_one(before, ledger);
   Dialogue talk(guarded());
-  begin_run(talk, ledger);
+  begin_run_after_loss(talk, ledger);
   const std::string resume = resume_line("1", R"(,"replayFrom": {"type" : "start"})");
   talk.client(resume);
   talk.run_ledger();

@@ -210,10 +210,8 @@ TEST_CASE("keyhop restarted: whatever the client's resume asks to see, the whole
   const std::string cursor =
       GENERATE("", R"(,"replayFrom":null)", R"(,"replayFrom":{"type":"message","messageId":"m0"})");
   MemoryLedger ledger;
-  Dialogue before(guarded());
-  lose_one(before, ledger);
   Dialogue talk(guarded());
-  begin_run(talk, ledger);
+  begin_run_after_loss(talk, ledger);
   talk.client(resume_line("1", cursor));
   talk.run_ledger();
   SECTION("shown") {

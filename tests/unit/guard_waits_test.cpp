@@ -81,10 +81,8 @@ TEST_CASE("a ledger that is being opened holds up what needs it, and nothing els
 TEST_CASE("a session that cannot be read: keyed prompts are refused, others pass, and it is tried again",
           "[guard][waits]") {
   MemoryLedger ledger;
-  Dialogue before(guarded());
-  lose_one(before, ledger);
   Dialogue talk(guarded());
-  begin_run(talk, ledger);
+  begin_run_after_loss(talk, ledger);
   talk.client(unkeyed("2", "hi"));
   talk.client(unkeyed("7", "ho"));
   const std::string status = request_line("8", "session/status", R"({"sessionId":"s1"})");
@@ -249,10 +247,8 @@ TEST_CASE("a session's end is waited for in its time, and it is read again later
 
 TEST_CASE("a row that another keyhop wrote beside this one is never decided here", "[guard][waits]") {
   MemoryLedger ledger;
-  Dialogue before(guarded());
-  lose_one(before, ledger);
   Dialogue one(guarded());
-  begin_run(one, ledger);
+  begin_run_after_loss(one, ledger);
   one.client(resume_line("1"));
   one.run_ledger();
   show_history(one, {{"m1", "hi"}});

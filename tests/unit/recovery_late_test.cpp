@@ -167,10 +167,8 @@ TEST_CASE("session/cancel while a session is tried again: all that the agent has
 
 TEST_CASE("a history that does not come in time does not keep the client's own resume", "[recovery][late]") {
   MemoryLedger ledger;
-  Dialogue before(guarded());
-  lose_one(before, ledger);
   Dialogue talk(guarded());
-  begin_run(talk, ledger);
+  begin_run_after_loss(talk, ledger);
   talk.client(resume_line("1"));
   talk.run_ledger();
   const std::string own = only_line(talk);
