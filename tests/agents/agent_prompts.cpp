@@ -193,18 +193,28 @@ void Agent::cancel_request(const Request& request) {
   }
 }
 
-// Ends the hold of the session's turn, also one that it has not come to yet.
+// Ends the hold of the session's turn, also one that it has not come to yet; if that turn has none (its last
+// step may be to come when the client has its answer already), that of the next prompt that has one.
 void Agent::release(LiveSession& session) {
   if (!session.turn) return;
+  const auto holds = [](const Order& order) {
+    return order.kind == OrderKind::hold || order.kind == OrderKind::hang;
+  };
+  const auto erase_first_hold = [&](auto& orders) {
+    const auto hold = std::find_if(orders.begin(), orders.end(), holds);
+    if (hold == orders.end()) return false;
+    orders.erase(hold);
+    return true;
+  };
   Turn& turn = *session.turn;
   if (turn.blocked == Turn::Blocked::until_release) {
     turn.blocked = Turn::Blocked::no;
     return;
   }
-  const auto hold = std::find_if(turn.steps.begin(), turn.steps.end(), [](const Order& order) {
-    return order.kind == OrderKind::hold || order.kind == OrderKind::hang;
-  });
-  if (hold != turn.steps.end()) turn.steps.erase(hold);
+  if (erase_first_hold(turn.steps)) return;
+  for (Prompt& held : session.held) {
+    if (erase_first_hold(held.orders)) return;
+  }
 }
 
 }  // namespace acp::test_agent
