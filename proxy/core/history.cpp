@@ -49,8 +49,11 @@ void SessionHistory::see_content(const Fingerprint& id, std::string_view raw, bo
                                  ContentReader& reader, Fingerprinter& prints) {
   const SeenMessage* known = find(id);
   const bool begins = is_chunk && (open_ == nullptr || open_->id != id);
-  // More of a message whose beginning was not seen, or whose content an answer told: no more is learned.
-  if (raw.empty() || (begins && known != nullptr)) return see(id, nullptr, false);
+  // More of a message whose beginning was not seen, or whose content an answer told: no more is learned. The
+  // message before it is over: its next chunk is another showing of it.
+  if (begins) open_.reset();
+  const bool is_told = known != nullptr && (begins || (is_chunk && known->is_given));
+  if (raw.empty() || is_told) return see(id, nullptr, false);
   Content& content = open(id, is_chunk, prints);
   reader.add(raw, prints, content);
   const Fingerprint print = content.print();
@@ -90,6 +93,7 @@ void SessionHistory::read_content(std::string_view token, const Fingerprint& id,
   if (raw.empty()) return;
   if (is_chunk && !is_new && (open_ == nullptr || open_->id != id)) {
     message->content = {};  // its beginning is let go: no longer known what it says
+    open_.reset();          // nor does the message before it go on
     return;
   }
   Content& content = open(id, is_chunk, prints);
@@ -107,6 +111,13 @@ std::optional<Replay> SessionHistory::end_replay() {
 void SessionHistory::learn(const Replay& replay) {
   for (const ReplayedMessage& message : replay.messages) {
     const bool tells = message.content != Fingerprint{};
+    if (SeenMessage* seen = tells ? find(message.id) : nullptr;
+        seen != nullptr && seen->is_given && seen->is_content_known && seen->content != message.content) {
+      // Its prompt said otherwise: rewritten, or shown live and again in one go. Not known until told again.
+      seen->saved.change();
+      seen->is_content_known = false;
+      continue;
+    }
     see(message.id, tells ? &message.content : nullptr, false);
   }
 }

@@ -184,6 +184,58 @@ TEST_CASE("history: live messages, whole and in chunks", "[history]") {
   }
 }
 
+TEST_CASE("history: chunks that are shown again are not appended", "[history]") {
+  Told told;
+  SECTION("live, another message between the two showings") {
+    told.chunk(1, "a");
+    told.chunk(2, "b");
+    told.chunk(1, "a");
+    told.chunk(2, "b");
+    CHECK(told.says(1, "a"));
+    CHECK(told.says(2, "b"));
+  }
+  SECTION("live, nothing between the two showings") {
+    const Fingerprint content = Told::content_of("ab");
+    told.chunk(1, "a");
+    told.chunk(1, "b");
+    told.history.see(print_of(1), &content, true);
+    told.chunk(1, "a");
+    told.chunk(1, "b");
+    CHECK(told.says(1, "ab"));
+  }
+  SECTION("in a replay with live ones in it") {
+    told.history.begin_replay();
+    told.replay_chunk(1, "a");
+    told.replay_chunk(2, "b");
+    told.replay_chunk(1, "a");
+    told.replay_chunk(2, "b");
+    const Replay replay = *told.history.end_replay();
+    REQUIRE(replay.messages.size() == 2);
+    for (const ReplayedMessage& message : replay.messages) CHECK(message.content == Fingerprint{});
+  }
+}
+
+TEST_CASE("history: a replay that contradicts what an answer told makes the content unknown", "[history]") {
+  Told told;
+  const Fingerprint content = Told::content_of("a");
+  told.history.see(print_of(1), &content, true);
+  told.history.seen().front().saved = Saved::already();
+  const auto read = [&](std::string_view text) {
+    told.history.begin_replay();
+    told.replay_whole(1, text);
+    told.history.learn(*told.history.end_replay());
+  };
+  read("a");
+  CHECK(told.says(1, "a"));
+  CHECK(bool(told.message(1).saved));
+  read("b");
+  CHECK_FALSE(told.message(1).is_content_known);
+  CHECK_FALSE(bool(told.message(1).saved));
+  read("b");
+  CHECK(told.says(1, "b"));
+  CHECK(told.message(1).is_given);
+}
+
 TEST_CASE("history: news since a place", "[history]") {
   Told told;
   told.whole(1, "a");
