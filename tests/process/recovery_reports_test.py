@@ -10,7 +10,7 @@ import signal
 import processes
 from client import is_update
 from harness import expect, expect_equal, expect_own_error, main, test, wait_for
-from restart import fault_struck, finish, kill_agent
+from restart import fault_struck, finish, kill_agent, prompt_at_death
 
 SERVERS = [{"name": "m", "command": "x", "args": ["-v"], "env": []}]
 PLACE = {"cwd": "/w", "mcpServers": SERVERS}
@@ -135,8 +135,7 @@ def a_failed_restore_is_the_answer_and_final(room, options, way):
     keyhop = room.start(*options, "--refuse", f"{way}=-32002/2")
     client = keyhop.client
     session = open_session(client)
-    kill_agent(room)
-    held = client.answer(client.prompt(session, "held"))["error"]
+    held = client.answer(prompt_at_death(keyhop, room, session, "held"))["error"]
     expect_equal(
         held, {"code": -32002, "message": "refused as ordered", "data": {"sessionId": session}}, "the error"
     )
@@ -159,8 +158,7 @@ def a_restore_that_needs_a_login(room, version, login):
     client.initialize(version)
     client.call(login, {"methodId": "door"})
     session = client.call("session/new", PLACE)["result"]["sessionId"]
-    kill_agent(room)
-    held = client.answer(client.prompt(session, "held"))
+    held = client.answer(prompt_at_death(keyhop, room, session, "held"))
     expect_equal(held["error"]["code"], -32000, "the agent's own error")
     expect("result" in client.call(login, {"methodId": "door"}), "the login failed")
     expect("result" in client.answer(client.prompt(session, "on")), "the session was not restored")

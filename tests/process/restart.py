@@ -19,6 +19,15 @@ def kill_agent(room):
     return pid
 
 
+def prompt_at_death(keyhop, room, session, text):
+    """A prompt that keyhop finds together with the agent's death: it is held, however fast the restore is."""
+    keyhop.signal(signal.SIGSTOP)
+    kill_agent(room)
+    number = keyhop.client.prompt(session, text)
+    keyhop.signal(signal.SIGCONT)
+    return number
+
+
 def finish(keyhop):
     """The client closes; keyhop ends well, and every request has got exactly one answer."""
     expect_equal(keyhop.close(), 0, "exit status")
