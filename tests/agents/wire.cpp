@@ -11,12 +11,20 @@ namespace {
 
 constexpr std::size_t read_bytes = 64 * 1024;
 
+// A kill may cut the last entry off: what follows begins a line all the same.
+void end_line(int log_file) {
+  const off_t size = ::lseek(log_file, 0, SEEK_END);
+  char last = '\n';
+  if (size > 0 && ::pread(log_file, &last, 1, size - 1) != 1) return;
+  if (last != '\n' && ::write(log_file, "\n", 1) != 1) return;
+}
+
 }  // namespace
 
 Wire::Wire(FaultPlan& faults, const std::string& log_path, bool clocked)
     : faults_(faults), clocked_(clocked) {
-  if (!log_path.empty())
-    log_file_ = ::open(log_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (!log_path.empty()) log_file_ = ::open(log_path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (log_file_ >= 0) end_line(log_file_);
   output_flags_ = ::fcntl(STDOUT_FILENO, F_GETFL);
   if (output_flags_ >= 0) ::fcntl(STDOUT_FILENO, F_SETFL, output_flags_ | O_NONBLOCK);
   faults_.reach(FaultPoint::start);

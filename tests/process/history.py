@@ -46,11 +46,13 @@ class History:
         return pids
 
     def clocked(self):
-        """Every line of the wire in order, of an agent with --wire-clock: "<" or ">", seconds, the line."""
+        """Every line of the wire in order, of an agent with --wire-clock: "<" or ">", seconds, the line. The
+        last line of an agent that was killed may be cut off anywhere."""
         with open(self.wire, "rb") as file:
             for entry in file.read().split(b"\n")[:-1]:
-                moment, _, line = entry[1:].partition(b" ")
-                yield entry[:1].decode(), int(moment) / 1e9, line
+                moment, space, line = entry[1:].partition(b" ")
+                if space:
+                    yield entry[:1].decode(), int(moment) / 1e9, line
 
     def _wire(self, direction):
         with open(self.wire, "rb") as file:

@@ -76,8 +76,7 @@ class Lateness:
         for direction, moment, line in history.clocked():
             try:
                 message = json.loads(line)
-            except ValueError:  # the end of an input that was cut off in the middle of a line
-                expect(direction == "<", f"the agents wrote {line}")
+            except ValueError:  # an input that ended in the middle of a line, or an entry that a kill cut off
                 continue
             number = message.get("id")
             method = message.get("method")
