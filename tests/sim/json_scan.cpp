@@ -1,5 +1,8 @@
 #include "tests/sim/json_scan.h"
 
+#include <array>
+#include <cstdint>
+
 namespace acp::sim {
 namespace {
 
@@ -8,6 +11,13 @@ constexpr std::size_t npos = std::string_view::npos;
 bool is_blank(char c) noexcept { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 bool is_hex(char c) noexcept { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+
+// Bytes that stand for themselves in a string: ASCII without quote, backslash and control characters.
+constexpr std::array<bool, 256> is_plain = [] {
+  std::array<bool, 256> plain{};
+  for (std::size_t byte = 0x20; byte < 0x80; ++byte) plain[byte] = byte != '"' && byte != '\\';
+  return plain;
+}();
 
 // Reads one value; every function returns the place behind what it read, or npos.
 class Reader {
@@ -30,21 +40,47 @@ class Reader {
     while (at < text_.size() && is_blank(text_[at])) ++at;
     return at;
   }
+  // The same for a value that is known to be valid: only its end is looked for.
+  std::size_t skip(std::size_t at) const noexcept {
+    std::size_t open = 0;
+    do {
+      const char c = peek(at);
+      if (c == '"') {
+        at = string(at);
+        if (at == npos) return npos;
+        continue;
+      }
+      if (c == '\0') return npos;
+      if (c == '{' || c == '[') ++open;
+      if (c == '}' || c == ']') --open;
+      ++at;
+    } while (open > 0 || !ends_scalar(at));
+    return at;
+  }
   char peek(std::size_t at) const noexcept { return at < text_.size() ? text_[at] : '\0'; }
 
   std::size_t string(std::size_t at) const noexcept {
     if (peek(at) != '"') return npos;
     for (++at; at < text_.size();) {
+      if (is_plain[static_cast<unsigned char>(text_[at])]) {  // most are
+        ++at;
+        continue;
+      }
       const auto byte = static_cast<unsigned char>(text_[at]);
       if (byte == '"') return at + 1;
       if (byte < 0x20) return npos;
-      at = byte == '\\' ? escape(at + 1) : byte < 0x80 ? at + 1 : code_point(at);
+      at = byte == '\\' ? escape(at + 1) : code_point(at);
       if (at == npos) return npos;
     }
     return npos;
   }
 
  private:
+  // A number or word has no closing mark of its own; behind a string or a container the same marks follow.
+  bool ends_scalar(std::size_t at) const noexcept {
+    const char c = peek(at);
+    return c == ',' || c == '}' || c == ']' || c == '\0' || is_blank(c);
+  }
   std::size_t word(std::size_t at, std::string_view word) const noexcept {
     return text_.substr(at, word.size()) == word ? at + word.size() : npos;
   }
@@ -123,8 +159,10 @@ bool is_json(std::string_view text, std::size_t depth_max) noexcept {
 
 namespace {
 
+enum class Trust : std::uint8_t { nothing, is_valid };
+
 // Visits the members of an object; one behind its end, or npos.
-template <class Visit>
+template <Trust trust, class Visit>
 std::size_t visit_members(std::string_view object, Visit visit) noexcept {
   const Reader reader(object, object.size());
   std::size_t at = reader.blanks(0);
@@ -137,7 +175,7 @@ std::size_t visit_members(std::string_view object, Visit visit) noexcept {
     const std::size_t colon = reader.blanks(name_end);
     if (reader.peek(colon) != ':') return npos;
     const std::size_t begin = reader.blanks(colon + 1);
-    const std::size_t end = reader.value(begin);
+    const std::size_t end = trust == Trust::is_valid ? reader.skip(begin) : reader.value(begin);
     if (end == npos) return npos;
     visit(object.substr(at + 1, name_end - at - 2), object.substr(begin, end - begin));
     at = reader.blanks(end);
@@ -150,21 +188,23 @@ std::size_t visit_members(std::string_view object, Visit visit) noexcept {
 }  // namespace
 
 bool read_top_level(std::string_view text, TopLevel& top) noexcept {
-  const std::size_t end = visit_members(text, [&](std::string_view name, std::string_view value) {
-    if (name == "jsonrpc") top.jsonrpc = value;
-    if (name == "id") top.id = value;
-    if (name == "method") top.method = unquoted(value);
-    if (name == "params") top.params = value;
-    if (name == "error") top.error = value;
-  });
+  const std::size_t end =
+      visit_members<Trust::nothing>(text, [&](std::string_view name, std::string_view value) {
+        if (name == "jsonrpc") top.jsonrpc = value;
+        if (name == "id") top.id = value;
+        if (name == "method") top.method = unquoted(value);
+        if (name == "params") top.params = value;
+        if (name == "error") top.error = value;
+      });
   return end != npos && Reader(text, 0).blanks(end) == text.size();
 }
 
 std::string_view member(std::string_view object, std::string_view name) noexcept {
   std::string_view found;
-  const std::size_t end = visit_members(object, [&](std::string_view here, std::string_view value) {
-    if (here == name) found = value;
-  });
+  const std::size_t end =
+      visit_members<Trust::is_valid>(object, [&](std::string_view here, std::string_view value) {
+        if (here == name) found = value;
+      });
   return end == npos ? std::string_view{} : found;
 }
 
