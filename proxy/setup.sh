@@ -4,7 +4,7 @@
 say() { printf '%s\n' "$*" >&2; }
 
 # The packages that a build of keyhop needs (Debian 12's names).
-build_packages="g++ cmake ninja-build pkg-config libuv1-dev libsimdjson-dev libfmt-dev libspdlog-dev libcli11-dev libsqlite3-dev libsodium-dev nlohmann-json3-dev catch2 python3"
+build_packages="g++ cmake ninja-build pkg-config libuv1-dev libsimdjson-dev libfmt-dev libspdlog-dev libcli11-dev libsqlite3-dev libsodium-dev nlohmann-json3-dev libtomlplusplus-dev catch2 python3"
 
 # need_packages NAME...: installs those that are missing; nothing at all if none is.
 need_packages() {

@@ -51,6 +51,12 @@ inline constexpr std::chrono::milliseconds owner_pause{
     50};                                                   // between two looks whether another run has ended
 inline constexpr std::chrono::seconds owner_patience{10};  // how long its end is waited for
 
+// The file of --config.
+inline constexpr std::size_t config_bytes_max = 1 * mib;
+inline constexpr std::size_t config_dots_max =
+    100;  // in one line: dotted keys nest, and what nests is taken down recursively
+inline constexpr std::size_t config_nesting_max = 16;  // arrays and inline tables in each other
+
 // Tables.
 inline constexpr std::size_t pending_max = 1 << 17;      // open requests in one direction, waiters included
 inline constexpr std::size_t key_rows_max = 1 << 20;     // keyed prompts remembered in memory

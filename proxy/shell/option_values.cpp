@@ -209,26 +209,46 @@ Problem set_stderr_tail(std::string_view text, Options& options) {
   return {};
 }
 
+Problem set_config(std::string_view text, Options& options) {
+  if (text.empty()) return "give the path of a TOML file";
+  options.config_path = text;
+  return {};
+}
+
 constexpr std::array rows{
+    OptionRow{"config", set_config, InFile::nothing},
     OptionRow{"keys", set_keys},
-    OptionRow{"rule", add_rule, true},
-    OptionRow{"drain", set_drain},
-    OptionRow{"kill-grace", set_kill_grace},
-    OptionRow{"max-frame", set_max_frame},
-    OptionRow{"silence-timeout", set_silence_timeout},
+    OptionRow{"rule", add_rule, InFile::string, true},
+    OptionRow{"drain", set_drain, InFile::number_or_string},
+    OptionRow{"kill-grace", set_kill_grace, InFile::number_or_string},
+    OptionRow{"max-frame", set_max_frame, InFile::number_or_string},
+    OptionRow{"silence-timeout", set_silence_timeout, InFile::number_or_string},
     OptionRow{"restart", set_restart},
     OptionRow{"ledger", set_ledger},
     OptionRow{"restart-limit", set_restart_limit},
-    OptionRow{"restore-timeout", set_restore_timeout},
+    OptionRow{"restore-timeout", set_restore_timeout, InFile::number_or_string},
     OptionRow{"recover-prompts", set_recover_prompts},
     OptionRow{"log-level", set_log_level},
     OptionRow{"log-format", set_log_format},
     OptionRow{"log-file", set_log_file},
-    OptionRow{"stderr-tail", set_stderr_tail},
+    OptionRow{"stderr-tail", set_stderr_tail, InFile::number_or_string},
 };
 
 }  // namespace
 
 std::span<const OptionRow> option_rows() noexcept { return rows; }
+
+std::span<const std::string_view> later_option_names() noexcept {
+  static constexpr std::array<std::string_view, 4> names{"proxy", "trace", "trace-bodies", "metrics"};
+  return names;
+}
+
+std::string printable(std::string_view text, std::size_t bytes_max) {
+  std::string shown;
+  for (const char c : text.substr(0, bytes_max)) {
+    shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return text.size() > bytes_max ? shown + "..." : shown;
+}
 
 }  // namespace acp::shell

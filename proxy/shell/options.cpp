@@ -8,12 +8,13 @@
 #include <span>
 #include <utility>
 
+#include "proxy/shell/config.h"
 #include "proxy/shell/option_values.h"
 
 namespace acp::shell {
 namespace {
 
-constexpr std::size_t shown_bytes_max = 60;
+constexpr std::size_t shown_path_bytes_max = 4096;
 
 constexpr std::string_view help =
     R"(keyhop 0.1.0: a transparent proxy for the Agent Client Protocol (ACP)
@@ -35,8 +36,7 @@ Options (default in brackets):
   --kill-grace SECONDS       how long the agent may then take to end before it
                              is terminated [4]
   --max-frame BYTES          longest message; units KiB, MiB, GiB [64MiB]
-  --silence-timeout SECONDS  give up a prompt whose session is silent for so
-                             long, or off [off]
+  --silence-timeout SECONDS  give up a prompt after such a silence, or off [off]
   --restart on-loss|never    what to do when the agent dies [on-loss]
   --restart-limit N/SECONDS  how often it is restarted in that time [5/60]
   --restore-timeout SECONDS  how long a restarted agent may take to initialize
@@ -49,18 +49,16 @@ Options (default in brackets):
   --log-format text|json     how log lines on stderr look [text]
   --log-file FILE            write log lines there too
   --stderr-tail LINES        lines of a dead agent's stderr in its errors [5]
+  --config FILE              read options from a TOML file: log-level = "debug"
   --help, --version          print this, or the version
 
-Each option can be set in the environment: KEYHOP_LOG_LEVEL=debug for
---log-level debug, KEYHOP_RULE=METHOD=CLASS,... for --rule. Flags win.
+Each option can be a variable: KEYHOP_LOG_LEVEL=debug for --log-level debug,
+KEYHOP_RULE=METHOD=CLASS,... for --rule. Flag > variable > file > default.
 
 Exit status: the agent's own; 0 after the client closed; 128+n after signal n;
 64 wrong usage, 69 the agent cannot be started, 70 internal error.
 )";
 
-// Options of later versions: an error as flags, a warning as variables.
-constexpr std::array<std::string_view, 5> later_options{"proxy", "config", "trace", "trace-bodies",
-                                                        "metrics"};
 constexpr std::array<std::string_view, 3> later_commands{"verify", "trace", "serve"};
 
 constexpr std::string_view variable_prefix = "KEYHOP_";
@@ -78,18 +76,10 @@ bool is_twin_of_option(std::string_view name) {
                              [&](const OptionRow& row) { return variable_of(row.name) == name; });
 }
 
+// Options of later versions are an error as flags and keys, a warning as variables.
 bool is_twin_of_later_option(std::string_view name) {
-  return std::ranges::any_of(later_options,
+  return std::ranges::any_of(later_option_names(),
                              [&](std::string_view option) { return variable_of(option) == name; });
-}
-
-// What a user typed, fit for one line of a terminal.
-std::string printable(std::string_view text) {
-  std::string shown;
-  for (const char c : text.substr(0, shown_bytes_max)) {
-    shown += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  }
-  return text.size() > shown_bytes_max ? shown + "..." : shown;
 }
 
 Stop usage(std::string_view problem) {
@@ -108,7 +98,7 @@ struct Words {
 
 std::string unknown_word(std::string_view word) {
   const auto name = word.substr(0, word.find('='));  // what follows could be a secret
-  for (const auto later : later_options) {
+  for (const auto later : later_option_names()) {
     if (name == fmt::format("--{}", later)) return fmt::format("{} is not in this version", name);
   }
   return fmt::format("unknown option {}", printable(name));
@@ -195,14 +185,45 @@ void warn_of_ignored(const Variables& variables, std::vector<std::string>& warni
   }
 }
 
+std::optional<Stop> set_from_config(const Config& config, const OptionRow& row, Options& options) {
+  for (const auto& value : config) {
+    if (value.row != &row) continue;
+    if (const auto problem = row.set(value.text, options); !problem.empty()) return usage(problem);
+  }
+  return std::nullopt;
+}
+
+// From the one place that counts; `config` is the last of them.
+std::optional<Stop> set_option(const OptionRow& row, const Words& words, const Variables& variables,
+                               const Config& config, Options& options) {
+  if (!words.values.at(row.name).empty()) return set_from_words(words, row, options);
+  const auto variable = variables.find(variable_of(row.name));
+  if (variable != variables.end() && !variable->second.empty())
+    return set_from_variable(variable->second, row, options);
+  return set_from_config(config, row, options);
+}
+
+std::variant<Config, Stop> config_of(const Words& words, const std::string& path) {
+  if (path.empty()) return Config{};
+  auto read = read_config(path);
+  const auto* problem = std::get_if<ConfigProblem>(&read);
+  if (problem == nullptr) return std::get<Config>(std::move(read));
+  const std::string shown = printable(path, shown_path_bytes_max);
+  if (problem->line != 0) return usage(fmt::format("{}:{}: {}", shown, problem->line, problem->text));
+  const bool by_flag = !words.values.at("config").empty();
+  return usage(
+      fmt::format("{} \"{}\": {}", by_flag ? "--config" : variable_of("config"), shown, problem->text));
+}
+
 std::optional<Stop> set_options(const Words& words, const Variables& variables, Options& options) {
-  for (const auto& row : option_rows()) {
-    const bool flag_given = !words.values.at(row.name).empty();
-    const auto variable = variables.find(variable_of(row.name));
-    auto stop = flag_given                    ? set_from_words(words, row, options)
-                : variable != variables.end() ? set_from_variable(variable->second, row, options)
-                                              : std::nullopt;
-    if (stop) return stop;
+  const auto& rows = option_rows();
+  const auto names_file = std::ranges::find(rows, "config", &OptionRow::name);
+  if (auto stop = set_option(*names_file, words, variables, {}, options)) return stop;
+  auto config = config_of(words, options.config_path);
+  if (auto* stop = std::get_if<Stop>(&config)) return std::move(*stop);
+  for (const auto& row : rows) {
+    if (row.in_file == InFile::nothing) continue;
+    if (auto stop = set_option(row, words, variables, std::get<Config>(config), options)) return stop;
   }
   return std::nullopt;
 }
@@ -211,12 +232,15 @@ bool wants(const Words& words, std::string_view command) {
   return !words.operands.empty() && words.operands.front() == command;
 }
 
-// The variables that count for what is wanted: rules reads none, ledger only where it is.
+// The variables that count for what is wanted: rules reads none, ledger only those that say where it is.
 Variables variables_for(const Words& words, const char* const* environment) {
   if (wants(words, "rules")) return {};
   Variables variables = variables_of(environment);
-  if (wants(words, "ledger"))
-    std::erase_if(variables, [](const auto& variable) { return variable.first != variable_of("ledger"); });
+  if (wants(words, "ledger")) {
+    std::erase_if(variables, [](const auto& variable) {
+      return variable.first != variable_of("ledger") && variable.first != variable_of("config");
+    });
+  }
   return variables;
 }
 

@@ -1,9 +1,9 @@
-// Command line and environment to Options: flag > environment > default.
+// Command line, environment and --config file to Options: flag > environment > file > default.
 //
-// Invariant: parse_options() reads nothing but its arguments, starts nothing and prints nothing; what is
-// wrong comes back as text that names the flag or variable and says what to do. Values of environment
-// variables are never echoed. Exceptions (CLI11's) stay inside. Lifetime:
-// plain values.
+// Invariant: parse_options() reads nothing but its arguments and the file that they name, starts nothing and
+// prints nothing; what is wrong comes back as text that names the flag, variable or file and line and says
+// what to do. Values of environment variables are never echoed, but for a file's path. Exceptions (CLI11's)
+// stay inside. Lifetime: plain values.
 #pragma once
 
 #include <optional>
@@ -36,6 +36,7 @@ struct Options {
   // Where Settings::ledger says that there is one, and for Command::ledger. Empty: the environment names no
   // home; see ledger_path_in().
   std::string ledger_path;
+  std::string config_path;  // the file that was read; empty: none
 
   // rules
   std::vector<std::string> methods;

@@ -20,6 +20,7 @@ OPTIONS = {
     "silence-timeout": ("10", "x"),
     "restart": ("never", "perhaps"),
     "ledger": ("off", None),
+    "config": ("/dev/null", "/nonexistent/keyhop.toml"),
     "log-level": ("debug", "loud"),
     "log-format": ("json", "xml"),
     "log-file": ("/dev/null", None),

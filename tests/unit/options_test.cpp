@@ -106,6 +106,7 @@ TEST_CASE("every option by flag, by flag=value and by variable") {
        [](const Options& options) { return options.core.ledger && options.ledger_path == "relative"; }},
       {"recover-prompts", "proven", [](const Options& options) { return options.core.recover_prompts; }},
       {"recover-prompts", "never", [](const Options& options) { return !options.core.recover_prompts; }},
+      {"config", "/dev/null", [](const Options& options) { return options.config_path == "/dev/null"; }},
       {"restart", "never", [](const Options& options) { return !options.core.restarts; }},
       {"restart", "on-loss", [](const Options& options) { return options.core.restarts; }},
       {"restart-limit", "3/1.5",
@@ -192,6 +193,7 @@ TEST_CASE("a wrong value is refused: the flag or variable is named, the status i
       {"stderr-tail", "five"},
       {"log-level", "trace"},
       {"log-format", "xml"},
+      {"config", "/nonexistent/keyhop.toml"},
       {"restart", "always"},
       {"restart-limit", "5"},
       {"restart-limit", "x/60"},
@@ -284,11 +286,12 @@ TEST_CASE("keyhop ledger is the subcommand, keyhop -- ledger an agent") {
   CHECK(accepted({"--ledger", "c.db", "ledger"}, {"KEYHOP_LEDGER=b.db"}).ledger_path == "c.db");
   CHECK(accepted({"ledger", "d.db"}, {"KEYHOP_LEDGER=off"}).ledger_path == "d.db");
   CHECK(accepted({"--", "ledger"}).command == Command::relay);
+  CHECK(accepted({"ledger"}, {"KEYHOP_CONFIG=/dev/null"}).config_path == "/dev/null");
   CHECK(accepted({"rules", "ledger"}).command == Command::rules);
 }
 
 TEST_CASE("options of later versions: flags are refused, variables ignored with a warning") {
-  const auto name = GENERATE(as<std::string>(), "proxy", "config", "trace", "trace-bodies", "metrics");
+  const auto name = GENERATE(as<std::string>(), "proxy", "trace", "trace-bodies", "metrics");
   CAPTURE(name);
   const auto stop = stopped({"--" + name, "x", "--", "agent"});
   CHECK(stop.exit_status == 64);
@@ -342,6 +345,8 @@ TEST_CASE("wrong use is refused with 64 and says what to do") {
       {Words{"--forget", "a", "--", "agent"}, "--forget"},
       {Words{"rules", "--forget", "a"}, "--forget"},
       {Words{"--ledger", "", "--", "agent"}, "--ledger"},
+      {Words{"--config", "/dev/null", "--config", "/dev/null", "--", "agent"}, "--config"},
+      {Words{"--config", "/", "--", "agent"}, "--config"},
       {Words{"--recover-prompts", "always", "--", "agent"}, "--recover-prompts"},
       {Words{"serve"}, "serve"},
       {Words{"--drain", "x", "rules"}, "--drain"},
@@ -370,7 +375,8 @@ TEST_CASE("keyhop rules is the subcommand, keyhop -- rules an agent") {
   CHECK(accepted({"rules"}).command == Command::rules);
   CHECK(accepted({"rules"}).methods.empty());
   CHECK_FALSE(accepted({"rules"}).json);
-  const auto options = accepted({"rules", "--json", "session/prompt", "--", "_x"}, {"KEYHOP_DRAIN=nonsense"});
+  const auto options = accepted({"rules", "--json", "session/prompt", "--", "_x"},
+                                {"KEYHOP_DRAIN=nonsense", "KEYHOP_CONFIG=/nonexistent"});
   CHECK(options.json);
   CHECK(options.methods == Words{"session/prompt", "_x"});
   CHECK(options.agent.empty());
