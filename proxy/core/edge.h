@@ -260,6 +260,7 @@ class Edge {
   void take_effect(const Pending& pending, Step& step);
   void settle_one(Pending& pending, const AgentEnd& end, Step& step);
   void fail_silent_prompts(std::uint32_t session, Step& step);
+  bool is_kept(const Pending& pending);
   void give_up(Pending& pending, Step& step);
   void cancel_open_agent_requests(Step& step);
   void remove_request(Pending& pending) noexcept;

@@ -183,7 +183,7 @@ void Edge::forget_row(KeyRow& row) {
   for (Commit& commit : commits_) {
     if (commit.key == row.row) commit.key = Pending::no_row;
   }
-  if (row.in_ledger) remove_from_ledger(row.session, RemoveLedgerRow{row.key_hash}, row.content);
+  if (row.in_ledger) remove_from_ledger(row.session, RemoveLedgerRow{row.key_hash, row.run}, row.content);
   keys_.remove(row);
 }
 
@@ -248,12 +248,11 @@ void Edge::fail_commit(const Commit& commit, LedgerError error, Step& step) {
     row->in_ledger = false;
     // What the file has of it is older than this.
     if (row->on_disk && !conflict)
-      remove_from_ledger(row->session, RemoveLedgerRow{row->key_hash}, row->content);
+      remove_from_ledger(row->session, RemoveLedgerRow{row->key_hash, row->run}, row->content);
     if (conflict) sessions_.at(row->session).ledger = LedgerReading::unread;
   }
   Pending& pending = from_client_.at(commit.pending);
-  const bool waits = pending.row != Pending::no_row && pending.sent_at == Pending::waits_in_outbox &&
-                     outbox_.waits_for(commit.ticket);
+  const bool waits = pending.sent_at == Pending::waits_in_outbox && outbox_.waits_for(commit.ticket);
   if (!waits) {  // its epoch was lost, or it was withdrawn
     for (Commit& later : commits_) {
       if (row != nullptr && later.key == commit.key) later.error = error;  // it only updates the row
@@ -318,7 +317,8 @@ void Edge::retract_waiting(std::uint32_t session, Step& step) {
   if (session == SessionTable::none) return;
   for (const std::uint32_t row : outbox_.requests_of(session)) {
     Pending& pending = from_client_.at(row);
-    if (pending.facts->id == MethodId::session_prompt) answer_cancelled(pending, false, step);
+    const bool open = pending.state != PendingState::abandoned;  // else it has its error
+    if (open && pending.facts->id == MethodId::session_prompt) answer_cancelled(pending, false, step);
   }
 }
 

@@ -189,6 +189,7 @@ void Edge::load_rows(std::uint32_t number, const LedgerSession& known) {
     added.message_id = row.message_id;
     added.content = row.content;
     added.is_command = row.is_command;
+    added.run = row.run;
     // A row that another keyhop wrote beside us has no place in our order, and is never decided here.
     added.sent_at = first ? row.sent_at : 0;
     added.in_ledger = added.on_disk = true;

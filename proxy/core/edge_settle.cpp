@@ -1,5 +1,6 @@
 // How requests end: by the agent's answer, by its end, or by its silence. Each exactly once, for everyone who
 // waits.
+#include <algorithm>
 #include <array>
 #include <fmt/format.h>
 #include <utility>
@@ -184,21 +185,25 @@ void Edge::fail_silent_prompts(std::uint32_t session, Step& step) {
                      rules::name_of(MethodId::session_cancel));
   append_json_string(out_, sessions_.at(session).id);
   out_ += "}}\n";
+  frame_session_ = session;  // behind a prompt of it that waits for its commit
   send_text(agent_link_, out_, step);
   for (Pending* pending = from_client_.oldest(); pending != nullptr;) {
     Pending* const next = from_client_.after(*pending);
     const bool due = pending->session == session && pending->facts->id == MethodId::session_prompt &&
-                     pending->state != PendingState::abandoned &&
-                     !(pending->state == PendingState::held &&
-                       reach_ == AgentReach::open);  // a restore has times of its own
+                     pending->state != PendingState::abandoned && !is_kept(*pending);
     if (due) give_up(*pending, step);
     pending = next;
   }
 }
 
+// It will be sent once its session is restored, which has times of its own; or it joins one that will.
+bool Edge::is_kept(const Pending& pending) {
+  const std::uint32_t row = pending.state == PendingState::waiting ? pending.first : pending.row;
+  return std::any_of(held_.begin(), held_.end(), [row](const Held& held) { return held.pending == row; });
+}
+
 // The sender gets its error now; the row stays until the agent's late answer, which is dropped.
 void Edge::give_up(Pending& pending, Step& step) {
-  if (answer_retry(pending, step)) return;
   const bool waits = pending.state == PendingState::waiting;
   out_.clear();
   append_error(out_, pending.sender_id,

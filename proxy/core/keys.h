@@ -45,6 +45,7 @@ struct KeyRow {
   bool on_disk = false;            // the file has a row of this key, maybe one that was to be removed
   std::uint64_t protected_by = 0;  // the commit that its frame waits for: until then others need not tell it
   Saved saved;
+  std::uint64_t run = 0;  // of another keyhop that wrote it, as the ledger said when it was read; else 0
 
   std::uint32_t row = Pending::no_row;  // for KeyTable only
   std::uint64_t hash = 0;

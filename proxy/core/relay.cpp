@@ -93,6 +93,7 @@ void Relay::on(const LinkEnded& event, Step& step) {
   if (event.link == client_link) return write_side ? on_client_lost(step) : on_client_end(step);
   if (event.link != agent_link_) return;
   if (!write_side) return on_agent_stream_end(step);
+  if (agent_ended_) return;  // told late: its end has been dealt with
   // It reads no more. What it still says counts; its exit usually follows.
   edge_.close_agent(may_restart());
   agent_backlog_ = 0;
@@ -139,7 +140,8 @@ void Relay::begin_closing(Step& step) {
 
 void Relay::on(const LinkBacklog& event, Step& step) {
   if (event.link == client_link) client_backlog_ = event.bytes;
-  if (event.link == agent_link_) agent_backlog_ = agent_unwritten_ = event.bytes;
+  if (event.link == agent_link_) agent_unwritten_ = event.bytes;
+  if (event.link == agent_link_ && !agent_ended_) agent_backlog_ = event.bytes;
   regulate_reading(step);
 }
 

@@ -67,7 +67,8 @@ class BatchWriter {
   }
 
   LedgerError write(const RemoveLedgerRow& change) noexcept {
-    return run("DELETE FROM keyed_prompts WHERE session = ?1 AND key = ?2", session_, change.key);
+    return run("DELETE FROM keyed_prompts WHERE session = ?1 AND key = ?2 AND run IN (?3, ?4)", session_,
+               change.key, writer_.run, change.run);
   }
 
   LedgerError write(const AddLedgerPrompt& change) noexcept {

@@ -41,12 +41,28 @@ static_assert(std::size(phases) == phases_count);
 
 // Pairs that no history can reach, and why.
 struct Unreachable {
-  Phase phase;
+  unsigned phases;  // a bit each
   Column column;
   std::string_view reason;
 };
+template <class... Phases>
+constexpr unsigned in(Phases... which) noexcept {
+  return (0U | ... | (1U << static_cast<unsigned>(which)));
+}
+constexpr unsigned everywhere = (1U << phases_count) - 1;
+constexpr unsigned start_is_over = everywhere & ~in(Phase::starting, Phase::ending, Phase::over);
+
 constexpr Unreachable unreachable[] = {
-    {Phase::stranded, agent_read, "its agent is gone and was read to the end"},
+    {start_is_over, started,
+     "told once, before all other news of its process; only a signal can have ended the wait for it"},
+    {start_is_over, start_failed, "told once, instead of the start; only a signal can have ended the wait"},
+    {in(Phase::draining), client_read, "the client's stream has ended"},
+    {in(Phase::stranded), agent_read, "its agent is gone and was read to the end"},
+    {in(Phase::stranded), exited, "told before the end of all, and there was no process before this one"},
+    {in(Phase::stranded), ended, "told before, and there was no process before this one"},
+    {in(Phase::stranded), deadline, "nothing was asked, so nothing can be due"},
+    {in(Phase::stranded), ledger_committed, "nothing was asked, so nothing was to be written"},
+    {in(Phase::stranded), ledger_read, "nothing was asked, so nothing was to be read"},
 };
 
 struct ColumnOf {
@@ -73,11 +89,11 @@ struct ColumnOf {
 };
 
 std::string_view reason_of(std::size_t pair) noexcept {
-  if (pair / columns_count == static_cast<std::size_t>(Phase::over))
-    return "it has ended: nothing is told it any more";
+  const std::size_t phase = pair / columns_count;
+  if (phase == static_cast<std::size_t>(Phase::over)) return "it has ended: nothing is told it any more";
   const auto* const found =
       std::find_if(std::begin(unreachable), std::end(unreachable), [&](const Unreachable& each) {
-        return static_cast<std::size_t>(each.phase) * columns_count + each.column == pair;
+        return (each.phases >> phase & 1U) != 0 && each.column == pair % columns_count;
       });
   return found == std::end(unreachable) ? std::string_view() : found->reason;
 }

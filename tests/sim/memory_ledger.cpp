@@ -8,6 +8,7 @@ namespace {
 
 struct Apply {
   LedgerSession& session;
+  std::uint64_t run;
   bool conflict = false;
 
   LedgerRow* find(const Fingerprint& key) {
@@ -18,12 +19,18 @@ struct Apply {
   void operator()(const AddLedgerRow& add) {
     if (find(add.row.key) != nullptr) conflict = true;
     session.rows.push_back(add.row);
+    session.rows.back().run = run;
   }
   void operator()(const UpdateLedgerRow& update) {
-    if (LedgerRow* row = find(update.row.key)) *row = update.row;
+    LedgerRow* const row = find(update.row.key);
+    if (row == nullptr) return;
+    *row = update.row;
+    row->run = run;
   }
   void operator()(const RemoveLedgerRow& remove) {
-    std::erase_if(session.rows, [&](const LedgerRow& row) { return row.key == remove.key; });
+    std::erase_if(session.rows, [&](const LedgerRow& row) {
+      return row.key == remove.key && (row.run == run || row.run == remove.run);
+    });
   }
   void operator()(const AddLedgerPrompt& add) {
     (*this)(RemoveLedgerPrompt{add.prompt.sent_at});
@@ -47,12 +54,12 @@ struct Apply {
 
 }  // namespace
 
-LedgerError MemoryLedger::apply(const LedgerBatch& batch) {
+LedgerError MemoryLedger::apply(const LedgerBatch& batch, std::uint64_t run) {
   if (fails != LedgerError::none) return fails_once ? std::exchange(fails, LedgerError::none) : fails;
   ++commits;
   LedgerSession& stored = sessions_[{batch.agent, batch.session}];
   LedgerSession changed = stored;
-  Apply apply{changed};
+  Apply apply{changed, run};
   for (const LedgerChange& change : batch.changes) std::visit(apply, change);
   if (apply.conflict) return LedgerError::conflict;
   changed.is_known = true;

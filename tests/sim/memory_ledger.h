@@ -4,6 +4,7 @@
 // does.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -14,7 +15,8 @@ namespace acp::sim {
 
 class MemoryLedger {
  public:
-  LedgerError apply(const LedgerBatch& batch);
+  // `run`: whose batch it is, where more than one keyhop writes.
+  LedgerError apply(const LedgerBatch& batch, std::uint64_t run = 0);
   const LedgerSession& read(const std::string& agent, const std::string& session);
   const Salt& salt() const noexcept { return salt_; }
 

@@ -8,6 +8,7 @@
 
 #include "rules/methods.h"
 #include "tests/sim/dialogue.h"
+#include "tests/sim/invariants.h"
 #include "tests/sim/json_scan.h"
 
 namespace acp::sim {
@@ -65,7 +66,8 @@ class Run {
   void obey() {
     for (const std::string& order : talk_.take_orders()) {
       if (order == "start") ordered_ = true;
-      if (order == "misdirected" || order == "used twice") note("an epoch that is over: " + order);
+      if (order == "misdirected") note(Invariant::dead_epochs, "bytes for a process that is over");
+      if (order == "used twice") note(Invariant::one_life, "an epoch or a link of another process");
     }
   }
 
@@ -74,11 +76,11 @@ class Run {
     for (const std::string& line : lines) {
       TopLevel top;
       if (!read_top_level(line, top)) {
-        note("no message for the client: " + line);
+        note(Invariant::valid, "no message for the client: " + line);
       } else if (top.method.empty()) {
         if (++answers_[std::string(top.id)] > 1 || asked_.count(std::string(top.id)) == 0) {
           ++report_.wrong_answers;
-          note("an answer too many: " + line);
+          note(Invariant::one_answer, "one too many: " + line);
         }
       } else if (!top.id.empty()) {
         asks_[std::string(top.id)] = std::string(member(top.params, "nonce"));
@@ -103,7 +105,7 @@ class Run {
       left -= size;
       if (first()) report_.input += size;
       life_->hear(line);
-      if (!life_->wrong().empty()) note(life_->wrong());
+      if (!life_->wrong().empty()) note(Invariant::questions, life_->wrong());
       work();
       if (!alive_) return true;
     }
@@ -179,13 +181,13 @@ class Run {
     for (const auto& [id, line] : asked_) {
       if (answers_[id] != 0) continue;
       ++report_.hung;
-      note("never answered: " + line);
+      note(Invariant::one_answer, "none came: " + line);
     }
     talk_.happen(LinkEnded{client_link, LinkEnd::eof, 0});
     talk_.pass(std::chrono::seconds(5));
     if (!talk_.exit_status()) talk_.agent_dies({ExitStatus::Kind::exited, 0});
     hear_client();
-    if (!talk_.exit_status()) note("keyhop does not end");
+    if (!talk_.exit_status()) note(Invariant::rest, "keyhop does not end");
   }
 
   void judge() {
@@ -203,12 +205,12 @@ class Run {
                                  !member(*line, "params", "idempotencyKey").empty();
       if (repeats || left_to_agent || disk_.times_acted(tag) <= 1) continue;
       ++report_.duplicates;
-      note(fmt::format("acted {} times: {}", disk_.times_acted(tag), *line));
+      note(Invariant::once, fmt::format("acted {} times: {}", disk_.times_acted(tag), *line));
     }
   }
 
-  void note(const std::string& what) {
-    if (report_.failure.empty()) report_.failure = what;
+  void note(Invariant invariant, const std::string& what) {
+    if (report_.failure.empty()) report_.failure = fmt::format("{}: {}", name_of(invariant), what);
   }
 
   const Recorded& recorded_;

@@ -49,7 +49,7 @@ struct RunReport {
   std::uint64_t duplicates = 0;
   std::uint64_t wrong_answers = 0;
   std::uint64_t hung = 0;
-  std::string failure;
+  std::string failure;  // the first invariant that broke, by its name, and how; empty: none
 };
 
 RunReport run_recorded(const Recorded& recorded, const Death& death);

@@ -7,6 +7,7 @@
 
 #include "tests/sim/guard_world.h"
 #include "tests/sim/lives_world.h"
+#include "tests/sim/phases_world.h"
 #include "tests/sim/world.h"
 
 namespace acp::sim {
@@ -29,6 +30,7 @@ Told play_and_tell(Which which, std::uint64_t seed, std::FILE* trace, Script* sc
   switch (which) {
     case Which::relay: return play_in<World>(seed, trace, script);
     case Which::lives: return play_in<LivesWorld>(seed, trace, script);
+    case Which::phases: return play_in<PhasesWorld>(seed, trace, script);
     case Which::guard: break;
   }
   return play_in<GuardWorld>(seed, trace, script);
@@ -37,12 +39,12 @@ Told play_and_tell(Which which, std::uint64_t seed, std::FILE* trace, Script* sc
 }  // namespace
 
 std::string_view name_of(Which which) noexcept {
-  static constexpr std::string_view names[] = {"relay", "lives", "guard"};
+  static constexpr std::string_view names[] = {"relay", "lives", "guard", "phases"};
   return names[static_cast<std::size_t>(which)];
 }
 
 std::optional<Worlds> worlds_named(std::string_view name) noexcept {
-  static constexpr std::string_view names[] = {"relay", "lives", "guard", "both", "all"};
+  static constexpr std::string_view names[] = {"relay", "lives", "guard", "phases", "both", "all", "each"};
   const auto* const found = std::find(std::begin(names), std::end(names), name);
   if (found == std::end(names)) return std::nullopt;
   return static_cast<Worlds>(found - std::begin(names));
@@ -53,10 +55,13 @@ std::vector<Which> worlds_of(Worlds worlds, std::uint64_t seed) {
     case Worlds::relay: return {Which::relay};
     case Worlds::lives: return {Which::lives};
     case Worlds::guard: return {Which::guard};
+    case Worlds::phases: return {Which::phases};
     case Worlds::both: return {Which::relay, Which::lives};
+    case Worlds::each: return {Which::relay, Which::lives, Which::guard, Which::phases};
     case Worlds::all: break;
   }
-  return {static_cast<Which>(seed % worlds_count)};
+  constexpr std::uint64_t of_all = 3;
+  return {static_cast<Which>(seed % of_all)};
 }
 
 Outcome play(Which which, std::uint64_t seed, std::FILE* trace, Script* script) {

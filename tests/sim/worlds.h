@@ -16,11 +16,12 @@
 
 namespace acp::sim {
 
-enum class Which : std::uint8_t { relay, lives, guard };
-inline constexpr std::size_t worlds_count = 3;
+enum class Which : std::uint8_t { relay, lives, guard, phases };
+inline constexpr std::size_t worlds_count = 4;
 
-// all: every seed in one of the three, by its number. both: every seed in relay and in lives.
-enum class Worlds : std::uint8_t { relay, lives, guard, both, all };
+// all: every seed in one of the first three, by its number. both: every seed in relay and in lives. each:
+// every seed in every one.
+enum class Worlds : std::uint8_t { relay, lives, guard, phases, both, all, each };
 
 std::string_view name_of(Which which) noexcept;
 std::optional<Worlds> worlds_named(std::string_view name) noexcept;

@@ -2,6 +2,7 @@
 // message, a second answer, or none.
 #include <catch2/catch.hpp>
 #include <string>
+#include <tuple>
 
 #include "tests/unit/guard.h"
 
@@ -328,6 +329,65 @@ TEST_CASE("recover-prompts=proven in v1: the history is loaded and counted", "[g
     show({"one"});
     CHECK(talk.take_agent() == none);
   }
+}
+
+TEST_CASE("the late end of a replay that was given up is not the end of the one that is read now",
+          "[guard]") {
+  MemoryLedger ledger;
+  Settings settings = guarded();
+  settings.restore_timeout = std::chrono::seconds(5);
+  Dialogue talk(settings);
+  begin_run_after_loss(talk, ledger);
+  talk.client(resume_line("1"));
+  talk.run_ledger();
+  const std::string own = only_line(talk);
+  talk.pass(settings.restore_timeout);
+  CHECK(talk.take_agent() == Lines{resume_line("1")});
+  const std::string reading = resume_line("2", R"(,"replayFrom":{"type":"start"})");
+  talk.client(reading);
+  CHECK(talk.take_agent() == Lines{reading});
+  talk.agent(update_line("s1", "state_update", R"(,"state":"idle")"));
+  talk.agent(result_line(id_of(own), "{}"));  // nothing of the second one's has come
+  talk.agent(user_message("m1", "hi"));
+  talk.agent(result_line("2"));
+  talk.take_client();
+  talk.client(keyed("3", "k", "hi"));
+  CHECK_FALSE(was_sent(talk, "k"));
+  CHECK(talk.take_client() == Lines{result_line("3", message_result("m1"))});
+}
+
+TEST_CASE("an earlier run's messages are older than a replay that began before they were read", "[guard]") {
+  MemoryLedger ledger;
+  {
+    Dialogue before(guarded());
+    open_guarded(before, ledger);
+    for (const auto& [id, key, message] : {std::tuple{"2", "k0", "m0"}, std::tuple{"3", "k", "m1"}}) {
+      before.client(keyed(id, key, key));
+      before.run_ledger();
+      before.agent(result_line(id, message_result(message)));
+      before.run_ledger();
+    }
+  }
+  Dialogue talk(guarded());
+  begin_run(talk, ledger);
+  const std::string reading = resume_line("1", R"(,"replayFrom":{"type":"start"})");
+  talk.client(reading);
+  for (std::uint64_t ticket = 1; ticket < 9; ++ticket)
+    talk.happen(LedgerRead{ticket, LedgerError::broken, nullptr});
+  CHECK(talk.take_agent() == Lines{reading});
+  talk.client(keyed("2", "k", "k"));
+  CHECK(in_short(talk.take_client()) == Lines{"2 -32603 ledger_broken unknown"});
+  talk.client(keyed("3", "k", "k"));  // has the ledger read again
+  talk.run_ledger();
+  CHECK(in_short(talk.take_client()) == Lines{"3 -32002 session_not_active"});
+  talk.agent(user_message("m1", "k"));  // m0 was taken back
+  talk.agent(update_line("s1", "state_update", R"(,"state":"idle")"));
+  talk.agent(result_line("1"));
+  talk.take_client();
+  talk.client(keyed("4", "k", "k"));
+  CHECK(talk.take_client() == Lines{result_line("4", message_result("m1"))});
+  talk.client(keyed("5", "k0", "k0"));
+  CHECK(was_sent(talk, "k0"));
 }
 
 }  // namespace

@@ -317,5 +317,22 @@ TEST_CASE("draining: a prompt that was given up and still waits for its commit i
   CHECK(talk.take_orders() == Lines{"close agent"});
 }
 
+TEST_CASE("a prompt that was given up while it waits for its commit is not answered again",
+          "[guard][waits]") {
+  Settings settings = guarded();
+  settings.silence_timeout = seconds(1);
+  MemoryLedger ledger;
+  Dialogue talk(settings);
+  open_guarded(talk, ledger);
+  talk.client(keyed("3", "k", "hi"));
+  talk.pass(seconds(1));
+  CHECK(in_short(talk.take_client()) == Lines{"3 -32603 silence_timeout unknown"});
+  talk.client(session_cancel);
+  CHECK(talk.take_client() == none);
+  talk.run_ledger();
+  // Neither keyhop's cancel nor the client's overtakes it.
+  CHECK(talk.take_agent() == Lines{keyed("3", "k", "hi"), session_cancel, session_cancel});
+}
+
 }  // namespace
 }  // namespace acp::sim

@@ -169,6 +169,14 @@ TEST_CASE("two runs at one file see each other's rows and cannot write the same 
   REQUIRE(found.rows.size() == 2);
   CHECK(found.rows[0].run == at.ledger->run());
   CHECK(found.has_living_owner);
+  // A removal takes back what its own run wrote, or the run that it names: never what somebody else did
+  // since.
+  const std::vector<LedgerBatch> removed{batch_of("s", {RemoveLedgerRow{print_of(1)}}),
+                                         batch_of("s", {RemoveLedgerRow{print_of(2), at.ledger->run()}})};
+  CHECK(second.commit(removed).front() == LedgerError::none);
+  CHECK(second.read("agent", "s", found) == LedgerError::none);
+  REQUIRE(found.rows.size() == 1);
+  CHECK(found.rows[0].key == print_of(1));
   // What a run has written is its own from then on.
   const std::vector<LedgerBatch> taken{batch_of("s", {UpdateLedgerRow{row_of(1)}})};
   CHECK(second.commit(taken).front() == LedgerError::none);

@@ -97,5 +97,25 @@ TEST_CASE("silence: the agent may still name a request that was given up", "[rec
   CHECK(talk.take_client() == Lines{ask("21", wire)});
 }
 
+TEST_CASE("silence: what is kept for the next agent is not given up", "[recovery]") {
+  Settings settings = restarting();
+  settings.silence_timeout = seconds(1);
+  Dialogue talk(settings);
+  talk.client(request_line("0", "initialize", R"({"protocolVersion":2})"));
+  talk.happen(AgentExited{talk.epoch(), {ExitStatus::Kind::signalled, 9}});
+  const std::string prompt = prompt_line("2", "");
+  talk.client(prompt);
+  talk.pass(seconds(2));
+  CHECK(talk.take_client().empty());
+  // Its last words are the answer: another one follows after all, and that is sent the prompt.
+  talk.agent(result_line("0", v2));
+  talk.take_agent();
+  talk.agent_restarts();
+  talk.agent_initializes(v2);
+  CHECK(talk.take_agent() == Lines{prompt});
+  talk.agent(result_line("2"));
+  CHECK(talk.take_client() == Lines{result_line("0", v2), result_line("2")});
+}
+
 }  // namespace
 }  // namespace acp::sim

@@ -1,5 +1,6 @@
 // Events that come late, twice, or of an epoch that is over; ends in the middle of other ends.
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <string>
 
 #include "tests/unit/guard.h"
@@ -137,6 +138,38 @@ TEST_CASE("draining: a prompt that cannot be recorded is the last thing to wait 
   CHECK(in_short(talk.take_client()) == Lines{"7 -32603 ledger_full not_sent"});
   CHECK(talk.take_orders() == Lines{"close agent"});
   CHECK(talk.relay().phase() == Phase::closing);
+}
+
+TEST_CASE("news of what was written to an agent come too late after its end", "[relay][events]") {
+  const bool fails = GENERATE(true, false);  // or somebody who was left alone takes more of it
+  const auto tell_late = [fails](Dialogue& talk) {
+    talk.take_orders();
+    if (fails) {
+      talk.happen(LinkEnded{talk.link(), LinkEnd::write_failed, EPIPE});
+    } else {
+      talk.happen(LinkBacklog{talk.link(), limits::backlog_bytes_hard});
+    }
+    CHECK(talk.take_orders() == none);  // nobody waits for its queue
+    talk.client(request_line("7", "session/list"));
+    CHECK(in_short(talk.take_client()) == Lines{"7 -32603 agent_lost not_sent"});
+  };
+  SECTION("restarted too often") {
+    Settings settings = restarting();
+    settings.restart_limit.restarts_max = 1;
+    Dialogue talk(settings);
+    open_with(talk, v2);
+    talk.agent_restarts();
+    talk.agent_dies(killed);
+    CHECK(talk.relay().phase() == Phase::spent);
+    tell_late(talk);
+  }
+  SECTION("before anything was asked") {
+    Dialogue talk(restarting());
+    talk.agent_dies(killed);
+    CHECK(talk.relay().phase() == Phase::stranded);
+    tell_late(talk);
+    CHECK(talk.exit_status() == 137);
+  }
 }
 
 }  // namespace
