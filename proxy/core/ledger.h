@@ -59,8 +59,8 @@ struct AddLedgerRow {
 struct UpdateLedgerRow {
   LedgerRow row;
 };
-// A row of this run's, or one that `run` wrote. What another keyhop has written beside us stays: it protects a
-// prompt of that one's.
+// A row of this run's, or one that `run` wrote. What another keyhop has written beside us stays: it protects
+// a prompt of that one's.
 struct RemoveLedgerRow {
   Fingerprint key;
   std::uint64_t run = 0;
