@@ -251,10 +251,11 @@ void HistoryStore::complete_acted() {
     if (counted.find("\"messageId\":" + to_line(id)) != std::string::npos) continue;
     StoredSession session;
     for (const Json& earlier : lines_of(path)) apply(session, earlier);
-    const std::string text = string_member(line, "sent").value_or("");
+    const std::string sent = string_member(line, "sent").value_or("");
+    const Json prompt = Json::parse(sent, nullptr, false);
     Json effect{{"effect", "insert"},      {"method", "session/prompt"},
                 {"sessionId", session.id}, {"messageId", id},
-                {"hash", text_hash(text)}, {"prompt", Json::array({Json{{"type", "text"}, {"text", text}}})},
+                {"hash", text_hash(sent)}, {"prompt", prompt.is_discarded() ? Json::array() : prompt},
                 {"completed", true}};
     if (const auto key = string_member(line, "key")) effect["key"] = *key;
     acted(std::move(effect));
