@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 
 import processes
 from client import Client
@@ -28,21 +27,9 @@ OPTIONS = {
 }
 
 
-def run(room, *arguments, environment=None):
-    """A keyhop that is expected to end by itself: exit status, stdout, stderr."""
-    result = subprocess.run(
-        [room.keyhop, *arguments],
-        env=room.environment(**(environment or {})),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    return result.returncode, result.stdout.decode(), result.stderr.decode()
-
-
 @test()
 def help_fits_a_terminal(room):
-    status, out, err = run(room, "--help")
+    status, out, err = room.run_to_end("--help")
     expect_equal((status, err), (0, ""), "exit status and stderr")
     lines = out.splitlines()
     expect(len(lines) <= 40, f"{len(lines)} lines")
@@ -53,7 +40,7 @@ def help_fits_a_terminal(room):
 
 @test()
 def version(room):
-    status, out, err = run(room, "--version")
+    status, out, err = room.run_to_end("--version")
     expect_equal((status, err, out.count("\n")), (0, "", 1), "exit status, stderr and lines")
     expect(out.startswith("keyhop ") and out.split()[1][0].isdigit(), f"the version: {out!r}")
 
@@ -68,19 +55,19 @@ def wrong_options_name_the_flag(room):
         ("-x", "-x"),
     ]
     for argument, flag in wrong:
-        status, out, err = run(room, argument, "--", "true")
+        status, out, err = room.run_to_end(argument, "--", "true")
         expect_equal((status, out), (USAGE, ""), f"exit status and stdout of {argument}")
         expect(flag in err, f"stderr of {argument} does not name the flag: {err!r}")
         expect(len(err) < 300, f"stderr of {argument} is long: {err!r}")
     for name in OPTIONS:
-        status, _, err = run(room, f"--{name}")
+        status, _, err = room.run_to_end(f"--{name}")
         expect(status == USAGE and f"--{name}" in err, f"--{name} without a value: {status} {err!r}")
 
 
 @test()
 def a_wrong_command_is_usage(room):
     for arguments in ((), ("--",), ("--keys=guard",), ("agent",), ("--json", "--", "true"), ("--", "")):
-        status, out, err = run(room, *arguments)
+        status, out, err = room.run_to_end(*arguments)
         expect_equal((status, out), (USAGE, ""), f"exit status and stdout of {arguments}")
         expect(err.startswith("keyhop: "), f"stderr of {arguments}: {err!r}")
 
@@ -89,13 +76,13 @@ def a_wrong_command_is_usage(room):
 def environment_twins(room):
     for name, (good, bad) in OPTIONS.items():
         variable = "KEYHOP_" + name.upper().replace("-", "_")
-        status, _, err = run(room, "--", "true", environment={variable: good})
+        status, _, err = room.run_to_end("--", "true", environment={variable: good})
         expect_equal(status, 0, f"exit status with {variable}={good}: {err!r}")
         if bad is None:
             continue
-        status, _, err = run(room, "--", "true", environment={variable: bad})
+        status, _, err = room.run_to_end("--", "true", environment={variable: bad})
         expect(status == USAGE and variable in err, f"{variable}={bad}: {status} {err!r}")
-        status, _, err = run(room, f"--{name}={good}", "--", "true", environment={variable: bad})
+        status, _, err = room.run_to_end(f"--{name}={good}", "--", "true", environment={variable: bad})
         expect_equal(status, 0, f"exit status where the flag wins over {variable}")
 
 
@@ -119,18 +106,18 @@ def environment_twins_work_and_are_not_passed_on(room):
 
 @test()
 def rules(room):
-    status, out, err = run(room, "rules")
+    status, out, err = room.run_to_end("rules")
     expect_equal((status, err), (0, ""), "exit status and stderr")
     expect("session/prompt" in out, "session/prompt is not in it")
-    status, out, _ = run(room, "rules", "--json")
+    status, out, _ = room.run_to_end("rules", "--json")
     rows = json.loads(out)
     expect_equal((status, len(rows)), (0, 93), "exit status and rows")
-    status, out, _ = run(room, "rules", "--json", "session/prompt")
+    status, out, _ = room.run_to_end("rules", "--json", "session/prompt")
     expect(
         status == 0 and {row["method"] for row in json.loads(out)} == {"session/prompt"},
         f"one method: {out!r}",
     )
-    status, _, err = run(room, "rules", "--nonsense")
+    status, _, err = room.run_to_end("rules", "--nonsense")
     expect(status == USAGE and "--nonsense" in err, f"a wrong option: {status} {err!r}")
 
 
@@ -150,7 +137,7 @@ def on_a_terminal_without_agent(room):
     keyhop, client = _on_terminal(room)
     lines = _read_terminal(client)
     expect_equal(keyhop.wait(), USAGE, "exit status")
-    expect_equal(lines, run(room, "--help")[1].splitlines(), "what the terminal shows")
+    expect_equal(lines, room.run_to_end("--help")[1].splitlines(), "what the terminal shows")
 
 
 @test()

@@ -40,18 +40,6 @@ NOT_IN_A_FILE = {
 }
 
 
-def run(room, *arguments, environment=None):
-    """A keyhop that is expected to end by itself: exit status, stdout, stderr."""
-    result = subprocess.run(
-        [room.keyhop, *arguments],
-        env=room.environment(**(environment or {})),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    return result.returncode, result.stdout.decode(), result.stderr.decode()
-
-
 def file_of(room, content, name="keyhop.toml"):
     path = room.path(name)
     with open(path, "wb") as file:
@@ -62,7 +50,7 @@ def file_of(room, content, name="keyhop.toml"):
 def expect_refused(room, content, line, *words):
     """Refused, with the file and the line first, in two lines: what is wrong, and where help is."""
     path = file_of(room, content)
-    status, out, err = run(room, "--config", path, "--", "true")
+    status, out, err = room.run_to_end("--config", path, "--", "true")
     expect_equal((status, out), (USAGE, ""), f"exit status and stdout of {content!r}")
     expect(err.startswith(f"keyhop: {path}:{line}: "), f"file and line {line} of {content!r}: {err!r}")
     expect(err.count("\n") == 2 and len(err) < 700, f"two lines: {err!r}")
@@ -72,7 +60,7 @@ def expect_refused(room, content, line, *words):
 
 @test()
 def every_option_of_the_help_has_a_key_or_a_reason(room):
-    _, out, _ = run(room, "--help")
+    _, out, _ = room.run_to_end("--help")
     shown = set(re.findall(r"--([a-z][a-z-]*)", out))
     expect_equal(sorted(shown), sorted(OPTIONS.keys() | NOT_IN_A_FILE.keys()), "the options of the help")
     for name in NOT_IN_A_FILE:
@@ -85,7 +73,7 @@ def every_option_takes_what_its_flag_takes(room):
     for name, (good, bad) in OPTIONS.items():
         for value in good:
             path = file_of(room, f"# {name}\n{name} = {value}\n")
-            status, _, err = run(room, "--config", path, "--", "true")
+            status, _, err = room.run_to_end("--config", path, "--", "true")
             expect_equal(status, 0, f"exit status with {name} = {value}: {err!r}")
         for value in bad:
             expect_refused(room, f"\n# {name}\n{name} = {value}\n", 3, name)
@@ -94,9 +82,9 @@ def every_option_takes_what_its_flag_takes(room):
 @test()
 def the_advice_is_that_of_the_flag(room):
     for name, value in (("drain", "soon"), ("keys", "sometimes"), ("max-frame", "1XB"), ("restart-limit", "3")):
-        _, _, by_flag = run(room, f"--{name}={value}", "--", "true")
+        _, _, by_flag = room.run_to_end(f"--{name}={value}", "--", "true")
         path = file_of(room, f'{name} = "{value}"\n')
-        _, _, by_file = run(room, "--config", path, "--", "true")
+        _, _, by_file = room.run_to_end("--config", path, "--", "true")
         expect_equal(by_file.replace(f"{path}:1: ", "--"), by_flag, f"what is said of {name}")
 
 
@@ -119,14 +107,14 @@ def a_whole_file_works(room):
 def the_variable_names_a_file_and_is_not_passed_on(room):
     path = file_of(room, 'keys = "forward"\n')
     command = ["sh", "-c", 'test -z "$KEYHOP_CONFIG" && exit 7']
-    status, _, err = run(room, "--", *command, environment={"KEYHOP_CONFIG": path})
+    status, _, err = room.run_to_end("--", *command, environment={"KEYHOP_CONFIG": path})
     expect_equal(status, 7, f"exit status: {err!r}")
-    status, _, err = run(room, "--", *command, environment={"KEYHOP_CONFIG": room.path("none")})
+    status, _, err = room.run_to_end("--", *command, environment={"KEYHOP_CONFIG": room.path("none")})
     expect(status == USAGE and "KEYHOP_CONFIG" in err and room.path("none") in err, f"no file: {status} {err!r}")
     wrong = file_of(room, "\nnonsense = 1\n", "wrong.toml")
-    status, _, err = run(room, "--", *command, environment={"KEYHOP_CONFIG": wrong})
+    status, _, err = room.run_to_end("--", *command, environment={"KEYHOP_CONFIG": wrong})
     expect(status == USAGE and f"{wrong}:2: " in err, f"a wrong file: {status} {err!r}")
-    status, _, err = run(room, "--config", path, "--", *command, environment={"KEYHOP_CONFIG": wrong})
+    status, _, err = room.run_to_end("--config", path, "--", *command, environment={"KEYHOP_CONFIG": wrong})
     expect_equal(status, 7, f"exit status where the flag wins: {err!r}")
 
 
@@ -134,7 +122,7 @@ def the_variable_names_a_file_and_is_not_passed_on(room):
 def flags_and_variables_win(room):
     def log_is_json(*options, **environment):
         path = file_of(room, 'log-format = "json"\n')
-        _, _, err = run(room, "--config", path, *options, "--", "true", environment=environment)
+        _, _, err = room.run_to_end("--config", path, *options, "--", "true", environment=environment)
         return err.startswith("{")
 
     expect(log_is_json(), "the file over the default")
@@ -185,13 +173,13 @@ def what_is_no_file_is_refused(room):
         (large, "1024 KiB"),
         ("/dev/zero", "1024 KiB"),
     ):
-        status, out, err = run(room, "--config", name, "--", "true")
+        status, out, err = room.run_to_end("--config", name, "--", "true")
         expect_equal((status, out), (USAGE, ""), f"exit status and stdout of {name}")
         expect("--config" in err and name in err and word in err, f"what is said of {name}: {err!r}")
-    status, _, err = run(room, "--config", room.path("most"), "--", "true")
+    status, _, err = room.run_to_end("--config", room.path("most"), "--", "true")
     expect_equal(status, 0, f"exit status with a file of the largest size: {err!r}")
     for arguments in (("--config",), ("--config=",), ("--config", large, "--config", large)):
-        status, _, err = run(room, *arguments, "--", "true")
+        status, _, err = room.run_to_end(*arguments, "--", "true")
         expect(status == USAGE and "--config" in err, f"{arguments}: {status} {err!r}")
 
 
@@ -216,13 +204,13 @@ def the_ledger_of_the_file_is_that_of_keyhop_ledger(room):
     keyhop.client.answer(keyhop.client.prompt(keyhop.client.open(), "hello", "key-1"))
     expect_equal(keyhop.close(), 0, "exit status")
     expect(os.path.exists(place), "the ledger is not where the file says")
-    by_name = run(room, "ledger", "--json", place)
+    by_name = room.run_to_end("ledger", "--json", place)
     expect(by_name[0] == 0 and "[]" != by_name[1].strip(), f"the ledger: {by_name}")
-    expect_equal(run(room, "ledger", "--json", "--config", path)[:2], by_name[:2], "by flag")
+    expect_equal(room.run_to_end("ledger", "--json", "--config", path)[:2], by_name[:2], "by flag")
     expect_equal(
-        run(room, "ledger", "--json", environment={"KEYHOP_CONFIG": path})[:2], by_name[:2], "by variable"
+        room.run_to_end("ledger", "--json", environment={"KEYHOP_CONFIG": path})[:2], by_name[:2], "by variable"
     )
-    status, _, err = run(room, "ledger", "--config", file_of(room, "x = 1"))
+    status, _, err = room.run_to_end("ledger", "--config", file_of(room, "x = 1"))
     expect(status == USAGE and "keyhop.toml:1: " in err, f"a wrong file: {status} {err!r}")
 
 

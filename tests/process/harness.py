@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -141,6 +142,17 @@ class Room:
         instance = Instance(arguments, self.environment(**(environment or {})), name, **streams)
         self.instances.append(instance)
         return instance
+
+    def run_to_end(self, *arguments, environment=None):
+        """A keyhop that is expected to end by itself: exit status, stdout, stderr."""
+        result = subprocess.run(
+            [self.keyhop, *arguments],
+            env=self.environment(**(environment or {})),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        return result.returncode, result.stdout.decode(), result.stderr.decode()
 
     def expect_nothing_left(self, adopted=0):
         """Fails if keyhop left any process, living or dead. `adopted`: how many it may have left to us to

@@ -13,14 +13,7 @@ NOTHING, USAGE, BAD_FILE, INPUT_OUTPUT = 1, 64, 65, 74
 
 def run(room, *arguments, environment=None):
     """`keyhop ledger` to its end: exit status, stdout, stderr."""
-    result = subprocess.run(
-        [room.keyhop, "ledger", *arguments],
-        env=room.environment(**{"TZ": "UTC", **(environment or {})}),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    return result.returncode, result.stdout.decode(), result.stderr.decode()
+    return room.run_to_end("ledger", *arguments, environment={"TZ": "UTC", **(environment or {})})
 
 
 def make(room, name="ledger.db"):

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "proxy/core/limits.h"
+#include "tests/sim/drive.h"
 #include "tests/sim/json_scan.h"
 #include "tests/sim/safety_phase.h"
 
@@ -335,15 +336,12 @@ void GuardWorld::last_run() {
 }
 
 void GuardWorld::pass_time(Duration duration) {
-  const Instant end = now_ + duration;
-  while (outcome_.failure.empty() && !over_) {
-    const auto deadline = relay_->next_deadline();
-    if (!deadline || *deadline > end) break;
-    now_ = std::max(now_, *deadline);
-    tell("[deadline]");
-    step(DeadlineReached{});
-  }
-  now_ = end;
+  sim::pass_time(
+      *relay_, now_, duration, [&] { return outcome_.failure.empty() && !over_; },
+      [&] {
+        tell("[deadline]");
+        step(DeadlineReached{});
+      });
 }
 
 // ---- keyhop ----
@@ -363,11 +361,7 @@ void GuardWorld::carry_out(const Action& action) {
     hash_.mix_number(now_);
     hash_.mix(send->bytes);
     if (send->link != client_link) return sent_to_agent(*send);
-    to_client_ += send->bytes;
-    for (std::size_t lf = to_client_.find('\n'); lf != std::string::npos; lf = to_client_.find('\n')) {
-      hear(std::string_view(to_client_).substr(0, lf));
-      to_client_.erase(0, lf + 1);
-    }
+    for_each_line(to_client_, send->bytes, [&](std::string_view line) { hear(line); });
   } else if (const auto* start = std::get_if<StartAgent>(&action)) {
     tell("[start]");
     process_ = std::make_unique<Process>(
@@ -395,15 +389,12 @@ void GuardWorld::carry_out(const Action& action) {
 void GuardWorld::sent_to_agent(const Send& send) {
   if (!process_ || process_->link != send.link)
     return fail(Invariant::dead_epochs, "bytes for an agent that is gone");
-  to_agent_ += send.bytes;
-  for (std::size_t lf = to_agent_.find('\n'); lf != std::string::npos; lf = to_agent_.find('\n')) {
-    const std::string line = to_agent_.substr(0, lf);
-    to_agent_.erase(0, lf + 1);
+  for_each_line(to_agent_, send.bytes, [&](std::string_view line) {
     tell(">A", line);
     check_leaving(line);
     spare_orphans(line);
-    process_->pipe.push_back(line);
-  }
+    process_->pipe.emplace_back(line);
+  });
 }
 
 // What the next run will find.

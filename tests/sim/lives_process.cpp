@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "proxy/core/limits.h"
+#include "tests/sim/drive.h"
 #include "tests/sim/lives_world.h"
 
 namespace acp::sim {
@@ -214,14 +215,7 @@ bool LivesWorld::read_agent(std::size_t size) {
   size = std::min({size, process.words.size(), limits::read_bytes});
   read_buffer_.assign(process.words, 0, size);
   process.words.erase(0, size);
-  process.half += read_buffer_;
-  std::size_t done = 0;
-  for (std::size_t lf = process.half.find('\n'); lf != std::string::npos;
-       lf = process.half.find('\n', done)) {
-    checker_.agent_said(std::string_view(process.half).substr(done, lf - done), now_);
-    done = lf + 1;
-  }
-  process.half.erase(0, done);
+  for_each_line(process.half, read_buffer_, [&](std::string_view line) { checker_.agent_said(line, now_); });
   read_buffer_.append(limits::padding_bytes, '"');
   step(BytesRead{process.link, std::string_view(read_buffer_).substr(0, size)});
   return true;

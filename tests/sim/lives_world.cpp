@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "proxy/core/limits.h"
+#include "tests/sim/drive.h"
 #include "tests/sim/safety_phase.h"
 
 namespace acp::sim {
@@ -179,14 +180,8 @@ bool LivesWorld::read_client(std::size_t size) {
 }
 
 void LivesWorld::pass_time(Duration duration) {
-  const Instant end = now_ + duration;
-  while (findings_.none()) {
-    const auto deadline = relay_.next_deadline();
-    if (!deadline || *deadline > end) break;
-    now_ = std::max(now_, *deadline);
-    step(DeadlineReached{});
-  }
-  now_ = end;
+  sim::pass_time(
+      relay_, now_, duration, [&] { return findings_.none(); }, [&] { step(DeadlineReached{}); });
 }
 
 void LivesWorld::step(const Event& event) {
@@ -218,15 +213,9 @@ void LivesWorld::sent_to_agent(const Send& send) {
   if (process.stdin_closed)
     return findings_.report(Invariant::dead_epochs, "bytes after its stdin was closed");
   process.backlog += send.bytes;
-  process.sent += send.bytes;
-  std::size_t done = 0;
-  for (std::size_t lf = process.sent.find('\n'); lf != std::string::npos;
-       lf = process.sent.find('\n', done)) {
-    const std::string_view line = std::string_view(process.sent).substr(done, lf - done);
+  for_each_line(process.sent, send.bytes, [&](std::string_view line) {
     process.marks.push_back({checker_.to_agent(send.link, line, now_), line.size() + 1, false});
-    done = lf + 1;
-  }
-  process.sent.erase(0, done);
+  });
 }
 
 void LivesWorld::carry_out(const Action& action, Phase before) {
@@ -234,13 +223,7 @@ void LivesWorld::carry_out(const Action& action, Phase before) {
     hash_.mix(send->bytes);
     tell(send->link == client_link ? ">C" : ">A", send->bytes);
     if (send->link != client_link) return sent_to_agent(*send);
-    to_client_ += send->bytes;
-    std::size_t done = 0;
-    for (std::size_t lf = to_client_.find('\n'); lf != std::string::npos; lf = to_client_.find('\n', done)) {
-      checker_.to_client(std::string_view(to_client_).substr(done, lf - done), now_);
-      done = lf + 1;
-    }
-    to_client_.erase(0, done);
+    for_each_line(to_client_, send->bytes, [&](std::string_view line) { checker_.to_client(line, now_); });
   } else if (const auto* pause = std::get_if<PauseReading>(&action)) {
     (pause->link == client_link ? client_paused_ : agent_paused_) = true;
   } else if (const auto* resume = std::get_if<ResumeReading>(&action)) {

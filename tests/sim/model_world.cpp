@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tests/sim/dialogue.h"
+#include "tests/sim/drive.h"
 #include "tests/sim/json_scan.h"
 
 namespace acp::sim {
@@ -240,22 +241,6 @@ void ModelWorld::tell_core(std::size_t who, const Event& event) {
   if (side.over) return;
   carry_out(who, side.core.tell(event, side.now));
 }
-
-namespace {
-
-// Calls `visit(line)` for each whole line of `rest` with the bytes behind it.
-template <class Visit>
-void for_each_line(std::string& rest, std::string_view bytes, Visit visit) {
-  rest += bytes;
-  std::size_t done = 0;
-  for (std::size_t lf = rest.find('\n'); lf != std::string::npos; lf = rest.find('\n', done)) {
-    visit(std::string_view(rest).substr(done, lf - done));
-    done = lf + 1;
-  }
-  rest.erase(0, done);
-}
-
-}  // namespace
 
 void ModelWorld::carry_out(std::size_t who, const Actions& actions) {
   Side& side = sides_[who];

@@ -8,6 +8,7 @@
 #include "proxy/core/limits.h"
 #include "proxy/core/salted_hash.h"
 #include "tests/sim/dialogue.h"
+#include "tests/sim/drive.h"
 #include "tests/sim/json_scan.h"
 #include "tests/sim/safety_phase.h"
 
@@ -126,15 +127,12 @@ bool PhasesWorld::has_open() const noexcept {
 }
 
 void PhasesWorld::pass_time(Duration duration) {
-  const Instant end = now_ + duration;
-  while (outcome_.failure.empty() && !over_) {
-    const auto deadline = relay_->next_deadline();
-    if (!deadline || *deadline > end) break;
-    now_ = std::max(now_, *deadline);
-    tell("[deadline]");
-    step(DeadlineReached{});
-  }
-  now_ = end;
+  sim::pass_time(
+      *relay_, now_, duration, [&] { return outcome_.failure.empty() && !over_; },
+      [&] {
+        tell("[deadline]");
+        step(DeadlineReached{});
+      });
 }
 
 // ---- keyhop ----
@@ -179,12 +177,8 @@ void PhasesWorld::carry_out(const Action& action) {
   if (const auto* send = std::get_if<Send>(&action)) {
     hash_.mix(send->bytes);
     if (send->link != client_link) return sent_to_agent(*send);
-    to_client_ += send->bytes;
     if (has(Oddity::slow_client) && faults_) client_backlog_ += send->bytes.size();
-    for (std::size_t lf = to_client_.find('\n'); lf != std::string::npos; lf = to_client_.find('\n')) {
-      hear(std::string_view(to_client_).substr(0, lf));
-      to_client_.erase(0, lf + 1);
-    }
+    for_each_line(to_client_, send->bytes, [&](std::string_view line) { hear(line); });
   } else if (const auto* start = std::get_if<StartAgent>(&action)) {
     tell("[start]");
     if (process_ && !(process_->ended_told || process_->failed))
@@ -227,14 +221,11 @@ void PhasesWorld::sent_to_agent(const Send& send) {
   if (process.link != send.link || !process.started || process.ended_told)
     return fail(Invariant::dead_epochs, fmt::format("to link {}: {}", send.link.value, send.bytes));
   if (process.stdin_closed) return fail(Invariant::dead_epochs, "bytes after its stdin was closed");
-  to_agent_ += send.bytes;
-  for (std::size_t lf = to_agent_.find('\n'); lf != std::string::npos; lf = to_agent_.find('\n')) {
-    std::string line = to_agent_.substr(0, lf);
-    to_agent_.erase(0, lf + 1);
+  for_each_line(to_agent_, send.bytes, [&](std::string_view line) {
     tell(">A", line);
     check_row(line);
-    process.backlog.push_back(std::move(line));
-  }
+    process.backlog.emplace_back(line);
+  });
   if (!has(Oddity::slow_agent) && process.listens) {
     for (std::string& line : process.backlog) process.pipe.push_back(std::move(line));
     process.backlog.clear();

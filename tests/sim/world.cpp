@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "proxy/core/limits.h"
+#include "tests/sim/drive.h"
 #include "tests/sim/safety_phase.h"
 
 namespace acp::sim {
@@ -223,20 +224,16 @@ void World::hear(LinkId link, std::size_t size) {
   std::string& heard = by_client ? heard_client_ : heard_agent_;
   size = std::min(size, waiting.size());
   if (size == 0) return;
-  heard.append(waiting, 0, size);
+  const std::string bytes = waiting.substr(0, size);
   waiting.erase(0, size);
   (by_client ? client_backlog_stale_ : agent_backlog_stale_) = true;
-  std::size_t at = 0;
-  for (std::size_t lf = heard.find('\n'); lf != std::string::npos; lf = heard.find('\n', at)) {
-    const std::string_view line = std::string_view(heard).substr(at, lf - at);
+  for_each_line(heard, bytes, [&](std::string_view line) {
     if (by_client) {
       client_.hear(line);
     } else {
       agent_.hear(line);
     }
-    at = lf + 1;
-  }
-  heard.erase(0, at);
+  });
 }
 
 void World::tell_backlog(LinkId link) {
@@ -248,14 +245,8 @@ void World::tell_backlog(LinkId link) {
 }
 
 void World::pass_time(Duration duration) {
-  const Instant end = now_ + duration;
-  while (findings_.none()) {
-    const auto deadline = relay_.next_deadline();
-    if (!deadline || *deadline > end) break;
-    now_ = std::max(now_, *deadline);
-    step(DeadlineReached{}, {});
-  }
-  now_ = end;
+  sim::pass_time(
+      relay_, now_, duration, [&] { return findings_.none(); }, [&] { step(DeadlineReached{}, {}); });
 }
 
 void World::step(const Event& event, const std::vector<Frame>& completed) {

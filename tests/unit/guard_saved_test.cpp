@@ -21,6 +21,11 @@ void answer_two(Dialogue& talk, MemoryLedger& ledger) {
   talk.take_agent();
 }
 
+void fail_next_commit(MemoryLedger& ledger, LedgerError error) {
+  ledger.fails = error;
+  ledger.fails_once = true;
+}
+
 TEST_CASE("a value is saved once a batch that told it is on the disk", "[guard]") {
   Saved saved;
   CHECK_FALSE(bool(saved));
@@ -46,8 +51,7 @@ TEST_CASE("a batch tells what the one before it may fail to tell", "[guard]") {
   answer_two(talk, ledger);
   talk.agent(result_line("3", message_result("m1")));
   talk.agent(result_line("4", message_result("m2")));  // ordered while the first is under way
-  ledger.fails = LedgerError::full;
-  ledger.fails_once = true;
+  fail_next_commit(ledger, LedgerError::full);
   talk.run_ledger();
   const LedgerSession& stored = ledger.read("A", "s1");
   REQUIRE(stored.rows.size() == 2);
@@ -102,11 +106,6 @@ TEST_CASE("a row that could not be removed is removed with the next batch", "[gu
 }
 
 // ---- A commit that fails when its prompt is not where it was ----
-
-void fail_next_commit(MemoryLedger& ledger, LedgerError error) {
-  ledger.fails = error;
-  ledger.fails_once = true;
-}
 
 TEST_CASE("a prompt that is sent again is not sent on a row that was never written", "[guard]") {
   MemoryLedger ledger;

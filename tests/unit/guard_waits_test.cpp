@@ -300,16 +300,25 @@ TEST_CASE("rows of this run that were there before the session was read keep the
   CHECK(told[2] == result_line("6", message_result("m2")));
 }
 
-TEST_CASE("draining: a prompt that was given up and still waits for its commit is waited for",
-          "[guard][waits]") {
+Settings impatient() {
   Settings settings = guarded();
   settings.silence_timeout = seconds(1);
-  MemoryLedger ledger;
-  Dialogue talk(settings);
+  return settings;
+}
+
+void give_up_while_it_waits(Dialogue& talk, MemoryLedger& ledger) {
   open_guarded(talk, ledger);
   talk.client(keyed("3", "k", "hi"));
   talk.pass(seconds(1));
   CHECK(in_short(talk.take_client()) == Lines{"3 -32603 silence_timeout unknown"});
+}
+
+TEST_CASE("draining: a prompt that was given up and still waits for its commit is waited for",
+          "[guard][waits]") {
+  MemoryLedger ledger;
+  const Settings settings = impatient();
+  Dialogue talk(settings);
+  give_up_while_it_waits(talk, ledger);
   talk.happen(LinkEnded{client_link, LinkEnd::eof, 0});
   CHECK(talk.relay().phase() == Phase::draining);
   talk.take_orders();
@@ -319,14 +328,10 @@ TEST_CASE("draining: a prompt that was given up and still waits for its commit i
 
 TEST_CASE("a prompt that was given up while it waits for its commit is not answered again",
           "[guard][waits]") {
-  Settings settings = guarded();
-  settings.silence_timeout = seconds(1);
   MemoryLedger ledger;
+  const Settings settings = impatient();
   Dialogue talk(settings);
-  open_guarded(talk, ledger);
-  talk.client(keyed("3", "k", "hi"));
-  talk.pass(seconds(1));
-  CHECK(in_short(talk.take_client()) == Lines{"3 -32603 silence_timeout unknown"});
+  give_up_while_it_waits(talk, ledger);
   talk.client(session_cancel);
   CHECK(talk.take_client() == none);
   talk.run_ledger();
