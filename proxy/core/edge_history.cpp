@@ -20,6 +20,12 @@ using rules::MethodId;
 
 constexpr std::string_view from_start = R"({"type":"start"})";
 
+// The present agent has it and owes its answer. (One that was given up is among the lost prompts.)
+bool is_in_turn(const Pending& pending) noexcept {
+  const bool sent = pending.state == PendingState::sent || pending.state == PendingState::cancelling;
+  return sent && pending.sent_at != Pending::waits_in_outbox;
+}
+
 }  // namespace
 
 // Whether user messages are followed: the guard does it where messages have ids (v2); --recover-prompts in
@@ -192,7 +198,7 @@ bool Edge::reads_before_resume(Pending& pending, Step& step) {
   return true;
 }
 
-// Every prompt of the session whose answer was lost, in the order in which they were sent.
+// Every prompt of the session whose answer was lost or is awaited, in the order in which they were sent.
 std::vector<Edge::AskedPrompt> Edge::collect_lost(std::uint32_t number) {
   std::vector<AskedPrompt> asked;
   keys_.for_each_of(number, [&](KeyRow& row) {
@@ -201,10 +207,19 @@ std::vector<Edge::AskedPrompt> Edge::collect_lost(std::uint32_t number) {
       asked.push_back({{row.content, row.sent_at, row.is_command, true}, &row});
   });
   for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
-    if (pending->session != number || !is_lost(*pending) || pending->place == 0) continue;
-    const bool cancelled = pending->state == PendingState::lost_cancelling;
-    asked.push_back({{pending->content, pending->place, pending->is_command, cancelled}, nullptr, pending});
+    if (pending->session != number || pending->place == 0) continue;
+    if (is_lost(*pending)) {
+      const bool cancelled = pending->state == PendingState::lost_cancelling;
+      asked.push_back({{pending->content, pending->place, pending->is_command, cancelled}, nullptr, pending});
+    } else if (is_in_turn(*pending)) {
+      // One that the client sent while the history was being asked for may be in it.
+      asked.push_back({{pending->content, pending->place, pending->is_command, true, true}});
+    }
   }
+  // One of the present epoch may be there without those of earlier ones.
+  const bool any_live =
+      std::any_of(asked.begin(), asked.end(), [](const AskedPrompt& each) { return each.prompt.is_live; });
+  for (AskedPrompt& each : asked) each.prompt.may_be_skipped = each.prompt.may_be_skipped || any_live;
   for (const auto& [lost, saved] : sessions_.at(number).lost_prompts)
     asked.push_back({{lost.content, lost.sent_at, lost.is_command, true}});
   std::sort(asked.begin(), asked.end(),
@@ -285,6 +300,7 @@ void Edge::verify_remembered(std::uint32_t number, const Replay& replay,
 void Edge::apply_fates(std::uint32_t number, std::span<const AskedPrompt> asked) {
   Session& session = sessions_.at(number);
   for (const AskedPrompt& each : asked) {
+    if (each.prompt.is_live) continue;
     const PromptFate fate = each.prompt.fate;
     if (each.pending != nullptr) {
       // Without a key, news of any message that is nobody's is progress: then absence is not believed.

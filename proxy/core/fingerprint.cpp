@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <sodium.h>
 
 #include "proxy/core/invariant.h"
@@ -38,7 +39,8 @@ void add_to(Fingerprint& sum, const Fingerprint& more) noexcept {
 
 class Hash : public SaltedHash {
  public:
-  Hash(const Salt& salt, Domain domain) noexcept : SaltedHash(salt, static_cast<char>(domain)) {}
+  // `salted`: a hash that has seen nothing but the salt; to copy it is cheaper than to salt another.
+  Hash(const SaltedHash& salted, Domain domain) noexcept : SaltedHash(salted) { add(domain); }
   using SaltedHash::add;
   Hash& add(Domain domain) noexcept {
     add_tag(static_cast<char>(domain));
@@ -51,14 +53,14 @@ class Hash : public SaltedHash {
 struct Fingerprinter::Open {
   bool object;
   std::uint64_t count = 0;
-  std::uint64_t name = 0;        // of the member whose value comes next
-  std::size_t first_member = 0;  // where this object's members begin in members_
-  std::uint64_t late = 0;        // members that came too late to be sorted
-  Hash elements;                 // array: its elements so far; object: its late members
-  Hash member;                   // object: the name of the member whose value comes next
+  std::uint64_t name = 0;             // of the member whose value comes next
+  std::size_t first_member = 0;       // where this object's members begin in members_
+  std::uint64_t late = 0;             // members that came too late to be sorted
+  std::optional<Hash> elements = {};  // array: its elements so far; object: its late members, if any
+  std::optional<Hash> member = {};    // object: the name of the member whose value comes next
 };
 
-Fingerprinter::Fingerprinter(const Salt& salt) noexcept : salt_(salt) {}
+Fingerprinter::Fingerprinter(const Salt& salt) noexcept : salt_(salt), salted_(salt) {}
 Fingerprinter::~Fingerprinter() = default;
 
 // Folds a value from its leaves up while the grammar is walked. A scalar costs one hash together with its
@@ -73,10 +75,8 @@ class Fingerprinter::Fold {
       left_out_depth_ = depth;
       return;
     }
-    owner_.open_.push_back({.object = object,
-                            .first_member = owner_.members_.size(),
-                            .elements = Hash(owner_.salt_, object ? Domain::late : Domain::array),
-                            .member = Hash(owner_.salt_, Domain::member)});
+    owner_.open_.push_back({.object = object, .first_member = owner_.members_.size()});
+    if (!object) owner_.open_.back().elements.emplace(owner_.salted_, Domain::array);
   }
   void close(std::size_t /*end*/, std::size_t depth) noexcept {
     if (left_out()) {
@@ -101,8 +101,8 @@ class Fingerprinter::Fold {
     if (leave_next_out_) return;
     Open& top = owner_.open_.back();
     top.name = std::hash<std::string_view>{}(name);
-    top.member = Hash(owner_.salt_, Domain::member);
-    top.member.add(std::uint64_t{name.size()}).add(name);
+    top.member.emplace(owner_.salted_, Domain::member);
+    top.member->add(std::uint64_t{name.size()}).add(name);
   }
   void value(std::string_view token, bool escaped, std::size_t /*depth*/) noexcept {
     if (left_out()) return;
@@ -114,7 +114,7 @@ class Fingerprinter::Fold {
         owner_.open_.back().object)
       return;
     if (owner_.open_.empty()) {
-      Hash hash(owner_.salt_, Domain::array);
+      Hash hash(owner_.salted_, Domain::array);
       add_scalar(hash, token, escaped);
       result_ = hash.print();
     } else {
@@ -132,18 +132,18 @@ class Fingerprinter::Fold {
     Open& top = owner_.open_.back();
     ++top.count;
     if (!top.object) {
-      Hash hash(owner_.salt_, Domain::container);
+      Hash hash(owner_.salted_, Domain::container);
       add_value(hash);
-      top.elements.add(hash.print());
+      top.elements->add(hash.print());
       return;
     }
-    add_value(top.member);
-    const Fingerprint print = top.member.print();
+    add_value(*top.member);
+    const Fingerprint print = top.member->print();
     if (owner_.members_.size() < limits::fingerprint_members_max) {
       owner_.members_.push_back({top.name, top.count, print});
     } else {
-      ++top.late;
-      top.elements.add(print);
+      if (++top.late == 1) top.elements.emplace(owner_.salted_, Domain::late);
+      top.elements->add(print);
     }
   }
 
@@ -175,12 +175,15 @@ class Fingerprinter::Fold {
   }
 
   Fingerprint close_top() noexcept {
-    Open top = owner_.open_.back();
+    Open& top = owner_.open_.back();
+    const Fingerprint print = top.object ? print_object(top) : top.elements->add(top.count).print();
     owner_.open_.pop_back();
-    if (!top.object) return top.elements.add(top.count).print();
-    Hash object(owner_.salt_, Domain::object);
+    return print;
+  }
+  Fingerprint print_object(Open& top) noexcept {
+    Hash object(owner_.salted_, Domain::object);
     object.add(sum_members(top.first_member)).add(top.count);
-    if (top.late > 0) object.add(top.elements.print());
+    if (top.late > 0) object.add(top.elements->print());
     return object.print();
   }
 
@@ -196,7 +199,7 @@ class Fingerprinter::Fold {
     for (auto member = first; member != members.end(); ++member) {
       copy = member != first && (member - 1)->name == member->name ? copy + 1 : 0;
       add_to(sum, copy == 0 ? member->print
-                            : Hash(owner_.salt_, Domain::copy).add(copy).add(member->print).print());
+                            : Hash(owner_.salted_, Domain::copy).add(copy).add(member->print).print());
     }
     members.erase(first, members.end());
     return sum;

@@ -33,7 +33,10 @@ class Fingerprinter {
   Fingerprint of_content(std::string_view value) noexcept;
 
   // All prints from now on are under this salt.
-  void set_salt(const Salt& salt) noexcept { salt_ = salt; }
+  void set_salt(const Salt& salt) noexcept {
+    salt_ = salt;
+    salted_ = SaltedHash(salt);
+  }
   const Salt& salt() const noexcept { return salt_; }
 
  private:
@@ -49,6 +52,7 @@ class Fingerprinter {
   };
 
   Salt salt_;
+  SaltedHash salted_;  // nothing but the salt, to be copied
   StructuralIndex index_;
   std::vector<Open> open_;
   std::vector<MemberPrint> members_;

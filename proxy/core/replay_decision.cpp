@@ -92,11 +92,16 @@ void decide_prompts(const BaseLine& base, const Replay& replay, std::span<LostPr
   }
   std::vector<bool> doubtful(prompts.size());
   for (std::size_t p = 0; p < prompts.size(); ++p) doubtful[p] = is_doubtful(prompts, befores, p);
+  for (LostPrompt& prompt : prompts) {
+    if (!prompt.is_live || prompt.fate != PromptFate::inserted) continue;
+    prompt.fate = PromptFate::unknown;
+    taken[prompt.message] = false;  // it explains nothing: the message may as well be another's
+  }
   for (std::size_t p = 0; p < prompts.size(); ++p) {
     LostPrompt& prompt = prompts[p];
     if (doubtful[p]) prompt.fate = PromptFate::unknown;
-    if (doubtful[p] || prompt.fate == PromptFate::inserted || !befores[p].proves || prompt.is_command)
-      continue;
+    const bool decided = doubtful[p] || prompt.is_live || prompt.fate == PromptFate::inserted;
+    if (decided || !befores[p].proves || prompt.is_command) continue;
     bool unexplained = false;
     for (std::size_t i = befores[p].floor; i < replay.messages.size(); ++i) {
       unexplained =

@@ -54,6 +54,9 @@ struct LostPrompt {
   bool is_command = false;  // run and not stored by many agents: its absence proves nothing
   // It was cancelled, or is of an earlier epoch than others: they may have been taken in without it.
   bool may_be_skipped = false;
+  // Its answer may still come: a message may be its, so it takes part in the matching; of itself nothing is
+  // decided.
+  bool is_live = false;
   PromptFate fate = PromptFate::unknown;
   std::size_t message = 0;  // inserted: which of the replay's
 };

@@ -22,10 +22,10 @@ using Salt = std::array<std::uint8_t, 32>;
 
 class SaltedHash {
  public:
-  SaltedHash(const Salt& salt, char tag) noexcept {
+  explicit SaltedHash(const Salt& salt) noexcept {
     crypto_generichash_init(&state_, salt.data(), salt.size(), sizeof(Fingerprint::bytes));
-    add_tag(tag);
   }
+  SaltedHash(const Salt& salt, char tag) noexcept : SaltedHash(salt) { add_tag(tag); }
   SaltedHash& add_tag(char tag) noexcept { return add(std::string_view(&tag, 1)); }
   SaltedHash& add(std::string_view bytes) noexcept {
     crypto_generichash_update(&state_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());

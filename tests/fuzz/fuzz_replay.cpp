@@ -46,7 +46,8 @@ Case read_case(Bytes bytes) {
       made.prompts.push_back({.content = print_of(bytes.below(3)),
                               .sent_at = place,
                               .is_command = bytes.below(8) == 0,
-                              .may_be_skipped = bytes.flag()});
+                              .may_be_skipped = bytes.flag(),
+                              .is_live = bytes.below(8) == 1});
       continue;
     }
     const std::size_t id = bytes.below(8);

@@ -8,7 +8,7 @@
 namespace acp::sim {
 namespace {
 
-constexpr std::uint64_t twice_every = 64;  // so often a seed is run twice and compared
+constexpr std::uint64_t twice_every = 256;  // so often a seed is run twice and compared
 constexpr std::uint64_t failures_max = 10;
 constexpr std::uint64_t progress_every = 256;
 

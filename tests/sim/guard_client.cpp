@@ -4,7 +4,12 @@
 #include <charconv>
 #include <cstdint>
 #include <fmt/format.h>
+#include <map>
+#include <utility>
 
+#include "proxy/core/content.h"
+#include "proxy/core/fingerprint.h"
+#include "proxy/core/limits.h"
 #include "proxy/core/salted_hash.h"
 #include "tests/sim/dialogue.h"
 #include "tests/sim/guard_world.h"
@@ -213,17 +218,54 @@ void GuardWorld::check_leaving(std::string_view line) {
   if (!known) fail(Invariant::row_first, fmt::format("left before its row was written: {}", line));
 }
 
+// What of the prompts that its keyhop had open the ledger knows: all that say the same, or none of them.
+void GuardWorld::note_recorded(Process& orphan) {
+  std::map<std::pair<std::string, std::string>, std::size_t> open;
+  for (auto it = asks_.lower_bound(first_of_run_); it != asks_.end(); ++it) {
+    const Ask& ask = it->second;
+    if (ask.kind == Ask::Kind::prompt && ask.key.empty() && !ask.settled) ++open[{ask.session, ask.text}];
+  }
+  Fingerprinter prints(ledger_.salt());
+  ContentReader reader;
+  for (const auto& [what, count] : open) {
+    std::string prompt = fmt::format(R"([{{"type":"text","text":"{}"}}])", what.second);
+    const std::size_t size = prompt.size();
+    prompt.append(limits::padding_bytes, ' ');
+    const Fingerprint content = reader.of_prompt(std::string_view(prompt).substr(0, size), prints).content;
+    const auto known = ledger_.read("A", what.first).prompts;
+    const auto is_its = [&](const LedgerPrompt& each) { return each.content == content; };
+    if (std::cmp_greater_equal(std::ranges::count_if(known, is_its), count)) orphan.recorded.insert(what);
+  }
+}
+
 // Left out of the model: an orphan that inserts a prompt without a key, of which the ledger does not know
 // (none with a key was open in its session when it was sent), only after the next keyhop has sent an equal
-// text. Whose message that is no one could tell: it is new, it has the text, and nobody waited for the
-// orphan.
+// text, or written the row of one that may have been sent. Whose message that is no one could tell: it is
+// new, it has the text, and nobody waited for the orphan.
+void GuardWorld::spare_orphans(const LedgerBatch& batch) {
+  if (orphans_.empty()) return;
+  for (const LedgerChange& change : batch.changes) {
+    const auto* added = std::get_if<AddLedgerRow>(&change);
+    if (added == nullptr) continue;
+    for (const auto& [id, ask] : asks_) {
+      const bool is_its =
+          ask.session == batch.session && !ask.key.empty() &&
+          SaltedHash(ledger_.salt(), 'k').add(std::string_view(ask.key)).print() == added->row.key;
+      if (is_its) spare_orphans(ask.session, ask.text);
+    }
+  }
+}
+
 void GuardWorld::spare_orphans(std::string_view line) {
   if (orphans_.empty() || unquoted(member(line, "method")) != "session/prompt") return;
-  const std::string session(unquoted(member(line, "params", "sessionId")));
   std::string_view block = member(line, "params", "prompt");
-  const std::string_view text = unquoted(member(block.substr(1, block.size() - 2), "text"));
+  spare_orphans(std::string(unquoted(member(line, "params", "sessionId"))),
+                unquoted(member(block.substr(1, block.size() - 2), "text")));
+}
+
+void GuardWorld::spare_orphans(const std::string& session, std::string_view text) {
   for (const auto& orphan : orphans_) {
-    if (orphan->recorded.contains(session)) continue;
+    if (orphan->recorded.contains({session, std::string(text)})) continue;
     orphan->agent.forget_unkeyed(session, text);
     std::erase_if(orphan->pipe, [&](const std::string& waiting) {
       std::string_view prompt = member(waiting, "params", "prompt");

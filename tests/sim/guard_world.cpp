@@ -101,9 +101,7 @@ void GuardWorld::kill_keyhop() {
   relay_.reset();
   if (plan_.orphans && !last_ && !over_ && process_->started && process_->alive) {
     while (!process_->pipe.empty() && random_.chance(30)) process_->pipe.pop_back();
-    for (const std::string& session : sessions_) {
-      if (!ledger_.read("A", session).prompts.empty()) process_->recorded.insert(session);
-    }
+    note_recorded(*process_);
     orphans_.push_back(std::move(process_));
     ledger_.owner_lives = true;
   } else if (process_->alive) {
@@ -374,6 +372,7 @@ void GuardWorld::carry_out(const Action& action) {
     process_->doomed = true;
   } else if (const auto* commit = std::get_if<CommitLedger>(&action)) {
     tell("[commit]", in_words(*commit->batch));
+    spare_orphans(*commit->batch);
     orders_.push_back({*commit->batch, commit->batch->ticket, {}, {}, {}});
   } else if (const auto* reading = std::get_if<ReadLedger>(&action)) {
     orders_.push_back(

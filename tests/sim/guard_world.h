@@ -85,8 +85,8 @@ class GuardWorld {
     bool alive = true;
     bool stdin_closed = false;
     bool doomed = false;  // keyhop ends it
-    std::set<std::string> recorded =
-        {};  // an orphan's: sessions of which the ledger knew prompts without a key
+    // An orphan's: prompts without a key that the ledger knew, by session and text.
+    std::set<std::pair<std::string, std::string>> recorded = {};
     bool exit_told = false, ended_told = false, eof_told = false;
   };
   struct LedgerOrder {
@@ -99,7 +99,10 @@ class GuardWorld {
   // guard_world.cpp: keyhop, the agent, the ledger
   void begin_run();
   void kill_keyhop();
+  void note_recorded(Process& orphan);
   void spare_orphans(std::string_view line);
+  void spare_orphans(const LedgerBatch& batch);
+  void spare_orphans(const std::string& session, std::string_view text);
   void bury(GuardAgent& agent);
   void safety_step();
   bool process_news();

@@ -19,6 +19,12 @@ constexpr std::array<bool, 256> is_plain = [] {
   return plain;
 }();
 
+constexpr std::array<bool, 256> is_mark = [] {
+  std::array<bool, 256> mark{};
+  for (const char c : std::string_view("\"{}[], \t\n\r")) mark[static_cast<unsigned char>(c)] = true;
+  return mark;
+}();
+
 // Reads one value; every function returns the place behind what it read, or npos.
 class Reader {
  public:
@@ -42,20 +48,27 @@ class Reader {
   }
   // The same for a value that is known to be valid: only its end is looked for.
   std::size_t skip(std::size_t at) const noexcept {
-    std::size_t open = 0;
-    do {
-      const char c = peek(at);
-      if (c == '"') {
-        at = string(at);
-        if (at == npos) return npos;
-        continue;
-      }
-      if (c == '\0') return npos;
+    if (peek(at) == '"') return skip_string(at);
+    if (peek(at) != '{' && peek(at) != '[') return to_mark(at);
+    for (std::size_t open = 0; at < text_.size();) {
+      const char c = text_[at];
+      at = c == '"' ? skip_string(at) : at + 1;
+      if (at == npos) return npos;
       if (c == '{' || c == '[') ++open;
-      if (c == '}' || c == ']') --open;
-      ++at;
-    } while (open > 0 || !ends_scalar(at));
-    return at;
+      if ((c == '}' || c == ']') && --open == 0) return at;
+      at = to_mark(at);
+    }
+    return npos;
+  }
+  // One behind the closing quote, likewise.
+  std::size_t skip_string(std::size_t at) const noexcept {
+    for (;;) {
+      at = text_.find('"', at + 1);
+      if (at == npos) return npos;
+      std::size_t escapes = 0;
+      while (text_[at - escapes - 1] == '\\') ++escapes;
+      if (escapes % 2 == 0) return at + 1;
+    }
   }
   char peek(std::size_t at) const noexcept { return at < text_.size() ? text_[at] : '\0'; }
 
@@ -76,10 +89,10 @@ class Reader {
   }
 
  private:
-  // A number or word has no closing mark of its own; behind a string or a container the same marks follow.
-  bool ends_scalar(std::size_t at) const noexcept {
-    const char c = peek(at);
-    return c == ',' || c == '}' || c == ']' || c == '\0' || is_blank(c);
+  // The next byte that opens, closes or separates something, or the end: behind a number or word, the next.
+  std::size_t to_mark(std::size_t at) const noexcept {
+    while (at < text_.size() && !is_mark[static_cast<unsigned char>(text_[at])]) ++at;
+    return at;
   }
   std::size_t word(std::size_t at, std::string_view word) const noexcept {
     return text_.substr(at, word.size()) == word ? at + word.size() : npos;

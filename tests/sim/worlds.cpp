@@ -60,8 +60,7 @@ std::vector<Which> worlds_of(Worlds worlds, std::uint64_t seed) {
     case Worlds::each: return {Which::relay, Which::lives, Which::guard, Which::phases};
     case Worlds::all: break;
   }
-  constexpr std::uint64_t of_all = 3;
-  return {static_cast<Which>(seed % of_all)};
+  return {static_cast<Which>(seed % worlds_count)};
 }
 
 Outcome play(Which which, std::uint64_t seed, std::FILE* trace, Script* script) {

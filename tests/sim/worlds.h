@@ -19,8 +19,8 @@ namespace acp::sim {
 enum class Which : std::uint8_t { relay, lives, guard, phases };
 inline constexpr std::size_t worlds_count = 4;
 
-// all: every seed in one of the first three, by its number. both: every seed in relay and in lives. each:
-// every seed in every one.
+// all: every seed in one of them, by its number. both: every seed in relay and in lives. each: every seed in
+// every one.
 enum class Worlds : std::uint8_t { relay, lives, guard, phases, both, all, each };
 
 std::string_view name_of(Which which) noexcept;

@@ -66,12 +66,14 @@ Replay replay_of(std::string_view text) {
   return replay;
 }
 
-// `text@place`, `/text@place` for a command, `~` behind it if later ones may be there without it.
+// `text@place`, `/text@place` for a command, `~` behind it if later ones may be there without it, `^` if its
+// answer is awaited.
 std::vector<LostPrompt> prompts_of(std::string_view text) {
   std::vector<LostPrompt> prompts;
   for (std::string word : words_of(text)) {
     LostPrompt prompt;
-    prompt.may_be_skipped = !cut_flag(word, '~').empty();
+    prompt.is_live = !cut_flag(word, '^').empty();
+    prompt.may_be_skipped = !cut_flag(word, '~').empty() || prompt.is_live;
     const auto at = word.find('@');
     prompt.is_command = word.front() == '/';
     prompt.content = print_of(word.substr(0, at));
@@ -240,6 +242,18 @@ TEST_CASE("equal texts where an earlier one may be missing", "[replay_decision]"
       {"another text is its own matter", complete, "m:M@1", "m:M x:A y:B", "A@2~ A@3 B@4 C@5",
        "unknown unknown y absent"},
       {"alone", complete, "m:M@1", "m:M x:A", "A@2~", "x"},
+  }));
+  check(row);
+}
+
+TEST_CASE("beside a prompt whose answer is awaited", "[replay_decision]") {
+  const Case row = GENERATE(values<Case>({
+      {"one there: whose is it?", complete, "m:M@1", "m:M x:A", "A@2~ A@3^", "unknown unknown"},
+      {"both there", complete, "m:M@1", "m:M x:A y:A", "A@2~ A@3^", "x unknown"},
+      {"none there", complete, "m:M@1", "m:M", "A@2~ A@3^", "absent unknown"},
+      {"what may be its message explains nothing", complete, "m:M@1", "m:M x:A", "B@2~ A@3^",
+       "unknown unknown"},
+      {"alone", complete, "m:M@1", "m:M x:A", "A@2^", "unknown"},
   }));
   check(row);
 }
