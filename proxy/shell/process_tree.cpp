@@ -65,18 +65,38 @@ bool parse_process_stat(const char* line, std::size_t size, ProcessInfo& info) {
   return true;
 }
 
-bool read_process(pid_t pid, ProcessInfo& info) {
+namespace {
+
+enum class Sight : std::uint8_t { there, gone, unreadable };
+
+Sight look_once(pid_t pid, ProcessInfo& info) {
+  const auto failed = [] { return errno == ENOENT || errno == ESRCH ? Sight::gone : Sight::unreadable; };
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
   const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
-  if (!file.open()) return false;
+  if (!file.open()) return failed();
   char line[1024];
   ssize_t size = 0;
   do {
     size = ::read(file.number(), line, sizeof line);
   } while (size < 0 && errno == EINTR);
-  return size > 0 && parse_process_stat(line, static_cast<std::size_t>(size), info);
+  if (size < 0) return failed();
+  return parse_process_stat(line, static_cast<std::size_t>(size), info) ? Sight::there : Sight::gone;
 }
+
+// No descriptor or memory for a moment does not make a process that lives look gone.
+Sight look(pid_t pid, ProcessInfo& info) {
+  constexpr int looks_max = 3;
+  Sight sight = Sight::unreadable;
+  for (int looks = 0; looks < looks_max && sight == Sight::unreadable; ++looks) sight = look_once(pid, info);
+  // Where /proc hides the processes of others (hidepid), these are no concern of ours.
+  const bool is_hidden = sight == Sight::unreadable && (errno == EACCES || errno == EPERM);
+  return is_hidden ? Sight::gone : sight;
+}
+
+}  // namespace
+
+bool read_process(pid_t pid, ProcessInfo& info) { return look(pid, info) == Sight::there; }
 
 // Without opendir(), which allocates.
 bool read_processes(ProcessList& all) {
@@ -84,6 +104,7 @@ bool read_processes(ProcessList& all) {
   const Descriptor directory(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.open()) return false;
   alignas(dirent64) char entries[4096];
+  bool is_whole = true;
   for (;;) {
     const ssize_t size = ::getdents64(directory.number(), entries, sizeof entries);
     if (size < 0) return false;
@@ -94,11 +115,13 @@ bool read_processes(ProcessList& all) {
       pid_t pid = 0;
       if (!parse(entry.d_name, pid)) continue;
       ProcessInfo info;
-      if (read_process(pid, info)) all.push_back(info);
+      const Sight sight = look(pid, info);
+      if (sight == Sight::there) all.push_back(info);
+      is_whole = is_whole && sight != Sight::unreadable;
     }
   }
   std::sort(all.begin(), all.end(), [](const ProcessInfo& a, const ProcessInfo& b) { return a.pid < b.pid; });
-  return !all.empty();
+  return is_whole && !all.empty();
 }
 
 bool signal_process(const ProcessInfo& process, int signal) {

@@ -26,7 +26,8 @@ struct ProcessInfo {
 
 using ProcessList = PageVector<ProcessInfo>;
 
-// Every visible process, sorted by pid. False if /proc cannot be read. Reuses the vector's memory.
+// Every visible process, sorted by pid. False if /proc cannot be read, or one of them: somebody may be
+// missing. Reuses the vector's memory.
 bool read_processes(ProcessList& all);
 // One process; false if it is not there.
 bool read_process(pid_t pid, ProcessInfo& info);

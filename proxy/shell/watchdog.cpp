@@ -140,6 +140,7 @@ class WatchdogProcess {
   bool start_failed_ = false;
   bool childless_ = false;
   std::optional<ProcessTree> tree_;
+  bool has_looked_ = false;  // /proc could be read: what a look does not show is gone
   ProcessList all_;
   ProcessList asked_;               // got their TERM
   std::optional<Instant> kill_at_;  // set: the end was ordered
@@ -213,7 +214,9 @@ void WatchdogProcess::make_tree() {
 
 // Who belongs now belongs for good, also once keyhop has died and its orphans have gone to somebody else.
 void WatchdogProcess::look() {
-  if (read_processes(all_)) tree_->update(all_);
+  if (!read_processes(all_)) return;
+  has_looked_ = true;
+  tree_->update(all_);
 }
 
 void WatchdogProcess::wait() {
@@ -316,7 +319,11 @@ bool WatchdogProcess::finished() {
 // Two looks: what forks while it dies can slip through one.
 bool WatchdogProcess::nothing_lives() {
   for (int look = 0; look < 2; ++look) {
-    if (!read_processes(all_)) return ::kill(-agent_, 0) != 0 && errno == ESRCH;
+    if (!read_processes(all_)) {
+      // A look that fails for a moment proves nothing; the next one is soon, and kill_patience ends it all.
+      return !has_looked_ && ::kill(-agent_, 0) != 0 && errno == ESRCH;
+    }
+    has_looked_ = true;
     tree_->update(all_);
     // What runs as another user cannot be ended by us; it is named instead of waited for.
     const auto can_end = [](const ProcessInfo& process) {
@@ -329,7 +336,7 @@ bool WatchdogProcess::nothing_lives() {
 }
 
 void WatchdogProcess::press() {
-  if (all_.empty()) {
+  if (!has_looked_) {
     press_without_proc();
     return;
   }
