@@ -129,7 +129,12 @@ bool signal_process(const ProcessInfo& process, int signal) {
   const Descriptor file(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!file.open() && errno == ESRCH) return false;
   ProcessInfo present;
-  if (!read_process(process.pid, present) || present.started != process.started) {
+  const Sight sight = look(process.pid, present);
+  // Where /proc gives nothing any more its session tells that it is the same: numbers of sessions last.
+  const bool is_same = sight == Sight::there
+                           ? present.started == process.started
+                           : sight == Sight::unreadable && ::getsid(process.pid) == process.session;
+  if (!is_same) {
     errno = ESRCH;
     return false;
   }
