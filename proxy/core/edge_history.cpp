@@ -212,14 +212,11 @@ std::vector<Edge::AskedPrompt> Edge::collect_lost(std::uint32_t number) {
       const bool cancelled = pending->state == PendingState::lost_cancelling;
       asked.push_back({{pending->content, pending->place, pending->is_command, cancelled}, nullptr, pending});
     } else if (is_in_turn(*pending)) {
-      // One that the client sent while the history was being asked for may be in it.
+      // One that the client sent while the history was being asked for may be in it. (Beside one that is lost
+      // there is none: a session's frames wait until these are settled.)
       asked.push_back({{pending->content, pending->place, pending->is_command, true, true}});
     }
   }
-  // One of the present epoch may be there without those of earlier ones.
-  const bool any_live =
-      std::any_of(asked.begin(), asked.end(), [](const AskedPrompt& each) { return each.prompt.is_live; });
-  for (AskedPrompt& each : asked) each.prompt.may_be_skipped = each.prompt.may_be_skipped || any_live;
   for (const auto& [lost, saved] : sessions_.at(number).lost_prompts)
     asked.push_back({{lost.content, lost.sent_at, lost.is_command, true}});
   std::sort(asked.begin(), asked.end(),

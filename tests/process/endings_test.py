@@ -178,7 +178,7 @@ def the_client_vanishes(room):
 
 @test(cases={"within the drain": ("5", 300), "after the drain, before the agent goes": ("0.1", 600)})
 def late_answers_after_the_client_closed_arrive(room, drain, delay):
-    keyhop = room.start("--linger", "1500", options=("--drain", drain))
+    keyhop = room.start("--linger", "3000", options=("--drain", drain))
     client = keyhop.client
     session = client.open()
     client.prompt(session, f"[insert_after {delay}] late", request_id=7)

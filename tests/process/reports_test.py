@@ -93,10 +93,10 @@ def late_answer_settles_the_wrong_prompt(room):
 
 @test()
 def silence_timeout_is_armed_again_by_updates(room):
-    keyhop = room.start(options=("--silence-timeout", "1"))
+    keyhop = room.start(options=("--silence-timeout", "2"))
     client = keyhop.client
     session = client.open(version=1)
-    text = "".join(f"[wait 400] [say {number}] " for number in range(5))
+    text = "".join(f"[wait 500] [say {number}] " for number in range(6))
     expect_equal(
         client.answer(client.prompt(session, text))["result"], {"stopReason": "end_turn"}, "the answer"
     )
