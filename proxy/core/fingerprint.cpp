@@ -55,8 +55,7 @@ struct Fingerprinter::Open {
   std::uint64_t count = 0;
   std::uint64_t name = 0;             // of the member whose value comes next
   std::size_t first_member = 0;       // where this object's members begin in members_
-  std::uint64_t late = 0;             // members that came too late to be sorted
-  std::optional<Hash> elements = {};  // array: its elements so far; object: its late members, if any
+  std::optional<Hash> elements = {};  // array: its elements so far; object: members too late to be sorted
   std::optional<Hash> member = {};    // object: the name of the member whose value comes next
 };
 
@@ -142,7 +141,7 @@ class Fingerprinter::Fold {
     if (owner_.members_.size() < limits::fingerprint_members_max) {
       owner_.members_.push_back({top.name, top.count, print});
     } else {
-      if (++top.late == 1) top.elements.emplace(owner_.salted_, Domain::late);
+      if (!top.elements) top.elements.emplace(owner_.salted_, Domain::late);
       top.elements->add(print);
     }
   }
@@ -183,7 +182,7 @@ class Fingerprinter::Fold {
   Fingerprint print_object(Open& top) noexcept {
     Hash object(owner_.salted_, Domain::object);
     object.add(sum_members(top.first_member)).add(top.count);
-    if (top.late > 0) object.add(top.elements->print());
+    if (top.elements) object.add(top.elements->print());
     return object.print();
   }
 

@@ -118,7 +118,7 @@ class WatchdogProcess {
   bool start_agent();
   void start_failed(int error) { report({WatchdogReport::Kind::start_failed, 0, error, {}, 0}); }
   void make_tree();
-  void look();
+  bool look();
   void wait();
   void read_gate();
   ssize_t receive(WatchdogOrder& order);
@@ -213,10 +213,12 @@ void WatchdogProcess::make_tree() {
 }
 
 // Who belongs now belongs for good, also once keyhop has died and its orphans have gone to somebody else.
-void WatchdogProcess::look() {
-  if (!read_processes(all_)) return;
+// False if the look failed.
+bool WatchdogProcess::look() {
+  if (!read_processes(all_)) return false;
   has_looked_ = true;
   tree_->update(all_);
+  return true;
 }
 
 void WatchdogProcess::wait() {
@@ -318,13 +320,9 @@ bool WatchdogProcess::finished() {
 
 // Two looks: what forks while it dies can slip through one.
 bool WatchdogProcess::nothing_lives() {
-  for (int look = 0; look < 2; ++look) {
-    if (!read_processes(all_)) {
-      // A look that fails for a moment proves nothing; the next one is soon, and kill_patience ends it all.
-      return !has_looked_ && ::kill(-agent_, 0) != 0 && errno == ESRCH;
-    }
-    has_looked_ = true;
-    tree_->update(all_);
+  for (int looks = 0; looks < 2; ++looks) {
+    // One that fails for a moment proves nothing; the next one is soon, and kill_patience ends it all.
+    if (!look()) return !has_looked_ && ::kill(-agent_, 0) != 0 && errno == ESRCH;
     // What runs as another user cannot be ended by us; it is named instead of waited for.
     const auto can_end = [](const ProcessInfo& process) {
       return ::kill(process.pid, 0) == 0 || errno != EPERM;
