@@ -91,8 +91,8 @@ void AgentProcess::read_reports() {
     const ssize_t size = ::recv(watchdog_.control.number(), &report, sizeof report, MSG_DONTWAIT);
     if (size == static_cast<ssize_t>(sizeof report)) {
       on_report(report);
-    } else if (size < 0 && errno == EINTR) {
-      continue;
+    } else if (size < 0 && (errno == EINTR || errno == ECONNRESET)) {
+      continue;  // reset: it ended before it had read all of ours, told once; what it wrote is still there
     } else if (size < 0 && errno == EAGAIN) {
       return;
     } else {

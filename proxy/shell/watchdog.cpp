@@ -151,9 +151,10 @@ class WatchdogProcess {
 
 // Away from keyhop: own session, own name, nothing of keyhop's open.
 void WatchdogProcess::settle() {
+  // The name first: an adopting watchdog tells this one by it from an orphan with a session of its own.
+  ::prctl(PR_SET_NAME, watchdog_name, 0, 0, 0);
   ::setsid();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  ::prctl(PR_SET_NAME, watchdog_name, 0, 0, 0);
   ignore_signals();
   const int* const stdio = plan_.agent_stdio;
   close_all_but(std::array{control_.number(), stdio[0], stdio[1], stdio[2]});
