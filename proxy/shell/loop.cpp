@@ -325,15 +325,16 @@ void Shell::on_signal(int number) {
 }
 
 void Shell::reap_children() {
-  for (const auto& process : processes_) process->read_reports();
+  // What one reports may start another one.
+  for (std::size_t index = 0; index < processes_.size(); ++index) processes_[index]->read_reports();
   for (;;) {
     int status = 0;
     const pid_t pid = ::waitpid(-1, &status, WNOHANG);
     if (pid < 0 && errno == EINTR) continue;
     if (pid <= 0) return;
     // What is nobody's was an orphan, or (as pid 1) anything: reaped, and that is all.
-    for (const auto& process : processes_) {
-      if (process->child_exited(pid, status)) break;
+    for (std::size_t index = 0; index < processes_.size(); ++index) {
+      if (processes_[index]->child_exited(pid, status)) break;
     }
   }
 }
