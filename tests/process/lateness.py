@@ -13,7 +13,7 @@ from harness import Failure, expect
 LATE_MAX = 0.1
 # A run of all tests keeps a small machine busier than the heartbeat can see: of many answers one in so many may
 # be late there, up to a bound that nothing but a lost timer passes. KEYHOP_LATENESS=strict allows none.
-LATE_ONE_IN = 1000
+LATE_ONE_IN = 100
 LATE_BOUND = 2.0
 MODE = os.environ.get("KEYHOP_LATENESS", "")
 REPORTED_ONLY = MODE == "reported"
