@@ -15,7 +15,9 @@
 #include <variant>
 #include <vector>
 
+#include "proxy/core/chain.h"
 #include "proxy/core/relay.h"
+#include "proxy/shell/components.h"
 #include "proxy/shell/launcher.h"
 #include "proxy/shell/loop.h"
 #include "proxy/shell/no_memory.h"
@@ -31,18 +33,20 @@ constexpr int exit_internal = 70;     // EX_SOFTWARE
 // Before any other object of the program's.
 [[gnu::init_priority(101)]] const acp::shell::NoMemory no_memory;
 
-// The relay as the shell calls it.
-class RelayCore final : public acp::shell::Core {
+// A relay or a chain as the shell calls it.
+template <class Machine>
+class CoreOf final : public acp::shell::Core {
  public:
-  explicit RelayCore(const acp::Settings& settings) : relay_(settings) {}
-  void start(acp::Instant now, acp::Actions& actions) override { relay_.start(now, actions); }
+  template <class Plan>
+  explicit CoreOf(const Plan& plan) : machine_(plan) {}
+  void start(acp::Instant now, acp::Actions& actions) override { machine_.start(now, actions); }
   void step(const acp::Event& event, acp::Instant now, acp::Actions& actions) override {
-    relay_.step(event, now, actions);
+    machine_.step(event, now, actions);
   }
-  std::optional<acp::Instant> next_deadline() const override { return relay_.next_deadline(); }
+  std::optional<acp::Instant> next_deadline() const override { return machine_.next_deadline(); }
 
  private:
-  acp::Relay relay_;
+  Machine machine_;
 };
 
 bool fill_random(void* place, std::size_t size) {
@@ -129,12 +133,20 @@ int relay(acp::shell::Options& options) {
   if (options.core.ledger) {
     settings.ledger.emplace();
     settings.ledger->path = options.ledger_path;
+    settings.ledger->place = acp::shell::ledger_place(options);
+    // Proxies of one foreign conductor share it: they are told apart by the order of their starts.
+    if (options.agent.empty() && options.place.empty()) settings.ledger->siblings_of = ::getppid();
   }
-  settings.command = options.agent;
-  settings.environment = acp::shell::agent_environment(environ);
+  settings.components = acp::shell::components_of(options, acp::shell::agent_environment(environ));
   settings.log = {options.log_level, options.log_format, options.log_file, wants_colour(STDERR_FILENO)};
   settings.warnings = options.warnings;
-  RelayCore core(options.core);
+  if (acp::shell::is_chain(options)) {
+    const acp::ChainPlan plan = acp::shell::plan_of(options);
+    CoreOf<acp::Chain> core(plan);
+    acp::shell::Shell shell(core, std::move(settings));
+    return shell.run();
+  }
+  CoreOf<acp::Relay> core(options.core);
   acp::shell::Shell shell(core, std::move(settings));
   return shell.run();
 }
@@ -155,7 +167,8 @@ int main(int argc, char** argv) {
       return acp::tools::run_rules(options.methods, options.json, stdout, wants_colour(STDOUT_FILENO));
     case acp::shell::Command::ledger: return show_ledger(options);
     case acp::shell::Command::relay:
-      if (on_terminal) return become(options.agent, acp::shell::agent_environment(environ));
+      if (on_terminal && !options.agent.empty())
+        return become(options.agent, acp::shell::agent_environment(environ));
       return relay(options);
   }
   return exit_internal;

@@ -23,7 +23,7 @@ class Actions {
   // views are dropped.
   void send(LinkId link, std::string_view bytes) {
     if (bytes.empty()) return;
-    if (!list_.empty()) {
+    if (list_.size() > sealed_) {
       auto* last = std::get_if<Send>(&list_.back());
       if (last != nullptr && last->link == link && last->bytes.data() + last->bytes.size() == bytes.data()) {
         last->bytes = {last->bytes.data(), last->bytes.size() + bytes.size()};
@@ -51,18 +51,23 @@ class Actions {
     list_.emplace_back(std::move(action));
   }
 
+  // What was ordered so far has been dealt with: what follows is an order of its own.
+  void seal() noexcept { sealed_ = list_.size(); }
+
   Arena& arena() noexcept { return arena_; }
   const std::vector<Action>& list() const noexcept { return list_; }
   bool empty() const noexcept { return list_.empty(); }
 
   void clear() noexcept {
     list_.clear();
+    sealed_ = 0;
     batches_.clear();
     arena_.reset();
   }
 
  private:
   std::vector<Action> list_;
+  std::size_t sealed_ = 0;
   std::deque<LedgerBatch> batches_;  // addresses stay
   Arena arena_;
 };

@@ -42,6 +42,19 @@ void Edge::read_agent(std::string_view bytes, Step& step) {
   flush_outbox(step);
 }
 
+void Edge::take_client(const Frame& frame, Step& step) {
+  counters_.bytes_from_client += frame.text.size();
+  on_client_frame(frame, step);
+  flush_outbox(step);
+}
+
+void Edge::take_agent(const Frame& frame, Step& step) {
+  counters_.bytes_from_agent += frame.text.size();
+  on_agent_frame(frame, step);
+  if (std::exchange(retry_is_due_, false)) retry_deferred(step);
+  flush_outbox(step);
+}
+
 void Edge::finish_client(Step& step) {
   if (const auto frame = client_framer_.finish()) on_client_frame(*frame, step);
 }

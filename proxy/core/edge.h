@@ -45,6 +45,9 @@ class Edge {
   // Bytes of either peer. Frames that are complete are dealt with, the rest is kept.
   void read_client(std::string_view bytes, Step& step);
   void read_agent(std::string_view bytes, Step& step);
+  // One frame of either peer that somebody else has framed (a hop's link carries two edges: hop.h).
+  void take_client(const Frame& frame, Step& step);
+  void take_agent(const Frame& frame, Step& step);
   // The end of either stream: an unterminated last frame counts if it parses.
   void finish_client(Step& step);
   void finish_agent(Step& step);
@@ -85,12 +88,15 @@ class Edge {
   // Nothing that the client sent waits for anything: an answer, the agent, the ledger.
   bool is_done() const noexcept { return open_requests() == 0 && deferred_.empty() && outbox_.empty(); }
 
+  // The client has died and another one takes its place (a component of a chain that is started again). What
+  // it had asked and the agent has goes on without it: a retry with the same key joins it. What waited here
+  // is forgotten; what the agent asked gets an error. Its successor's initialize is answered from memory.
+  void replace_client(Step& step);
   // The client reads no more: nobody is owed an answer.
   void lose_client() noexcept { client_gone_ = true; }
   bool is_client_gone() const noexcept { return client_gone_; }
-
   // Requests of the client's that still wait for an answer.
-  std::size_t open_requests() const noexcept { return from_client_.size() - abandoned_; }
+  std::size_t open_requests() const noexcept { return from_client_.size() - unasked_; }
   // A frame of the agent's over the limit could not be told from its beginning: the epoch cannot go on.
   bool is_agent_unreadable() const noexcept { return agent_unreadable_; }
   // A request was answered since the agent was gone (it has told the client why).
@@ -126,6 +132,7 @@ class Edge {
   void fail_broken_answer(const Beginning& beginning, Step& step);
   void cancel_client_request(const Frame& frame, Step& step);
   bool refuse_misshapen(Step& step);
+  bool answer_initialize_again(const rules::MethodFacts& facts, Step& step);
   bool refuse_role(const rules::MethodFacts& facts, Step& step);
   void refuse(std::string_view id_token, const OwnError& error, Step& step);
   void refuse(std::string_view id_token, int error_code, std::string_view reason, std::string_view message,
@@ -248,7 +255,7 @@ class Edge {
   // table.
   template <class Answer>
   void answer_each(Pending& pending, Answer answer) {
-    answer(std::string_view(pending.sender_id));
+    if (!pending.sender_id.empty()) answer(std::string_view(pending.sender_id));
     for (std::uint32_t row = pending.next_waiter; row != Pending::no_row;) {
       Pending& waiter = from_client_.at(row);
       row = waiter.next_waiter;
@@ -281,6 +288,7 @@ class Edge {
   static bool is_at_agent(const Pending& pending) noexcept;
   void on_initialized(Step& step);
   void on_initialize_refused(Step& step);
+  void serve_uninitialized(Step& step);
   void fail_restore(std::string reason, Step& step);
   void restore_session(std::uint32_t session, Step& step);
   void on_session_restored(std::uint32_t session, Step& step);
@@ -314,6 +322,7 @@ class Edge {
   void store(Pending& pending, const Frame& frame);
   void release(Step& step);
   void settle_ready(Step& step);
+  void cancel_behind(const Pending& pending, Step& step);
   void settle_lost_one(Pending& pending, Step& step);
   void send_stored(Pending& pending, std::string_view frame, Step& step);
   void release_one(Held& held, Step& step);
@@ -410,6 +419,7 @@ class Edge {
   std::size_t stored_bytes_ = 0;
   std::string initialize_params_;        // of the last initialize that succeeded; raw
   std::string initialize_capabilities_;  // what the agent answered; raw
+  std::string initialize_result_;        // all of it
   RestoreWays ways_;                     // v1
   std::size_t open_replays_ = 0;         // the client's session/load and session/resume that are not answered
   std::uint32_t repeated_initialize_ = Pending::no_row;  // it goes to the new epoch as its first
@@ -421,7 +431,8 @@ class Edge {
   bool agent_unreadable_ = false;
   bool answered_gone_ = false;
   bool asked_anything_ = false;
-  std::size_t abandoned_ = 0;  // rows of from_client_ whose sender has its error already
+  std::size_t unasked_ = 0;  // rows of from_client_ that nobody waits for: abandoned, or their sender is gone
+  bool is_repeated_client_ = false;  // in the place of one that died; it has not initialized yet
   std::uint64_t own_ids_ = 0;
   std::optional<AgentEnd> end_;  // of the agent, once it has ended
   std::string gone_advice_;      // what a person can do about it; begins with a blank

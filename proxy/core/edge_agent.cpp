@@ -52,7 +52,8 @@ void Edge::on_agent_message(const Frame& frame, Step& step) {
     return shape == Shape::request ? on_agent_request(frame, step) : on_agent_notification(frame, step);
   ++counters_.noise;
   note_gap();
-  step.actions.log(LogLevel::warning, "a malformed message of the agent's was dropped");
+  step.actions.log(LogLevel::warning,
+                   fmt::format("a malformed message of the {}'s was dropped", settings_.component));
   if (shape == Shape::notification) return;
   // As every receiver owes: the agent must not wait for an answer to a request that nobody could read.
   out_.clear();
@@ -95,7 +96,7 @@ void Edge::on_agent_request(const Frame& frame, Step& step) {
   if (facts.id == MethodId::elicitation_create && envelope_.has(Slot::params_request_id)) {
     const std::string_view named = envelope_.raw(Slot::params_request_id);
     Pending* asked = from_client_.by_wire_id(read_id(named, other_id_scratch_));
-    if (asked != nullptr && asked->state != PendingState::abandoned && asked->wire_id != asked->sender_id) {
+    if (asked != nullptr && !asked->sender_id.empty() && asked->wire_id != asked->sender_id) {
       splices[count++] = {envelope_.member(Slot::params_request_id), asked->sender_id};
     }
   }
@@ -156,7 +157,9 @@ void Edge::on_agent_answer(const Frame& frame, Step& step) {
     if (orphan_error) return pass_on(client_link_, frame, step);
     if (!envelope_.has(Slot::jsonrpc)) return note_noise(frame.text, step);
     ++counters_.dropped;
-    step.actions.log(LogLevel::warning, "an answer of the agent's that no open request asked for: dropped");
+    step.actions.log(
+        LogLevel::warning,
+        fmt::format("an answer of the {}'s that no open request asked for: dropped", settings_.component));
     return;
   }
   if (pending->state == PendingState::abandoned) {
@@ -178,7 +181,8 @@ void Edge::on_agent_answer(const Frame& frame, Step& step) {
 void Edge::fail_agents_answer(Pending& pending, Step& step) {
   if (!is_at_agent(pending)) return;
   if (pending.state == PendingState::abandoned) return remove_request(pending);
-  step.actions.log(LogLevel::warning, "the agent's answer to an open request could not be read");
+  step.actions.log(LogLevel::warning,
+                   fmt::format("the {}'s answer to an open request could not be read", settings_.component));
   const bool takes_over = pending.row == repeated_initialize_;
   const OwnError error{
       .message = "The agent's answer could not be read; whether the request took effect is unknown.",
@@ -194,7 +198,9 @@ void Edge::fail_agents_answer(Pending& pending, Step& step) {
 // ACP has no batches: nothing of an array is passed on, but the answers in it end their requests.
 void Edge::on_agent_batch(std::string_view array, Step& step) {
   ++counters_.noise;
-  step.actions.log(LogLevel::warning, "the agent sent a batch (array), which ACP does not know: dropped");
+  step.actions.log(
+      LogLevel::warning,
+      fmt::format("the {} sent a batch (array), which ACP does not know: dropped", settings_.component));
   for (std::size_t at = array.find('{'); at != std::string_view::npos; at = array.find('{', at)) {
     const std::size_t end = balanced_end(array, at);
     if (end == std::string_view::npos) return;

@@ -1,6 +1,7 @@
 // Client to agent: what is wrong with a frame is answered here, what is right goes on.
 #include <array>
 #include <fmt/format.h>
+#include <utility>
 
 #include "proxy/core/beginning.h"
 #include "proxy/core/edge.h"
@@ -139,6 +140,17 @@ void Edge::refuse_oversize(const Frame& frame, Step& step) {
       step);
 }
 
+// A component that was started again asks its successor to initialize, which did so long ago. With something
+// new to say it is a client's own second initialize, which v2 knows.
+bool Edge::answer_initialize_again(const rules::MethodFacts& facts, Step& step) {
+  if (facts.id != MethodId::initialize || !std::exchange(is_repeated_client_, false)) return false;
+  if (version_ == rules::Version::v2 && envelope_.raw(Slot::params) != initialize_params_) return false;
+  out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{}}}\n", envelope_.raw(Slot::id),
+                     initialize_result_);
+  send_text(client_link_, out_, step);
+  return true;
+}
+
 // keyhop stands before an agent here: a conductor that takes it for a proxy is told so.
 bool Edge::refuse_role(const rules::MethodFacts& facts, Step& step) {
   if (facts.id != MethodId::proxy_initialize && facts.id != MethodId::proxy_successor) return false;
@@ -154,6 +166,7 @@ void Edge::on_client_request(const Frame& frame, Step& step) {
   const rules::MethodFacts& facts = facts_for(rules::Sender::client, rules::MessageKind::request);
   const std::string_view id_token = envelope_.raw(Slot::id);
   asked_anything_ = true;
+  if (answer_initialize_again(facts, step)) return;
   if (facts.id == MethodId::initialize) {
     initialize_asked_ = step.now;
     initialize_passed_ = false;
@@ -162,7 +175,7 @@ void Edge::on_client_request(const Frame& frame, Step& step) {
   if (reach_ == AgentReach::gone) {
     INVARIANT(end_.has_value());
     const std::string message =
-        fmt::format("The agent {}; this request was not sent.{}", describe(*end_), gone_advice_);
+        fmt::format("The {}; this request was not sent.{}", describe(*end_), gone_advice_);
     out_.clear();
     append_error(
         out_, id_token,

@@ -324,7 +324,7 @@ void Edge::apply_fates(std::uint32_t number, std::span<const AskedPrompt> asked)
 bool Edge::fail_interrupted(Pending& pending, Step& step) {
   INVARIANT(end_.has_value());
   const std::string message = fmt::format(
-      "The agent {} in the middle of the turn. The prompt is in its history and was not sent again; "
+      "The {} in the middle of the turn. The prompt is in its history and was not sent again; "
       "what it did before it died is done.",
       describe(*end_));
   fail_all(pending,
@@ -361,6 +361,10 @@ bool Edge::settle_resolved(Pending& pending, Step& step) {
     case PromptFate::absent: break;
   }
   forget_prompt(pending);
+  if (is_orphan(pending)) {
+    remove_request(pending);
+    return true;
+  }
   if (cancelling) {
     fail_all(pending,
              {.code = code::request_cancelled,

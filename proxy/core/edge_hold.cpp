@@ -54,7 +54,11 @@ void Edge::hold(const Frame& frame, std::uint32_t session, Pending* pending) {
 
 // Keeps a request's bytes for a second try.
 void Edge::store(Pending& pending, const Frame& frame) {
-  if (!settings_.restarts) return;
+  // A component that does not understand its role is started afresh in any case (Relay::start_afresh).
+  const bool may_be_misasked = settings_.is_inner && !is_initialized();
+  // Its answer is remembered for a client that is started again (answer_initialize_again).
+  const bool is_initialize = pending.facts->id == MethodId::initialize;
+  if (!settings_.restarts && !may_be_misasked && !is_initialize) return;
   if (stored_bytes_ + frame.text.size() > limits::stored_bytes_max) return;
   pending.stored.assign(frame.text).append(limits::padding_bytes, ' ');
   stored_bytes_ += pending.stored.size();
@@ -163,12 +167,34 @@ void Edge::settle_ready(Step& step) {
   for (const std::uint32_t row : lost) settle_lost_one(from_client_.at(row), step);
 }
 
+// What a dead proxy had of the cancellation may be lost, though the agent behind it lives and works on: then
+// no later prompt of the session would ever have its turn.
+void Edge::cancel_behind(const Pending& pending, Step& step) {
+  const bool concerns = settings_.is_inner && pending.state == PendingState::lost_cancelling &&
+                        pending.facts->id == MethodId::session_prompt &&
+                        pending.session != SessionTable::none;
+  if (!concerns) return;
+  for (Pending* other = from_client_.oldest(); other != nullptr; other = from_client_.after(*other)) {
+    const bool is_wanted =
+        other->session == pending.session && other->facts->id == MethodId::session_prompt &&
+        other->state != PendingState::lost_cancelling && other->state != PendingState::held;
+    if (is_wanted) return;  // session/cancel would end that, too
+  }
+  out_ = R"({"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":)";
+  append_json_string(out_, sessions_.at(pending.session).id);
+  out_ += "}}\n";
+  frame_session_ = pending.session;
+  send_text(agent_link_, out_, step);
+}
+
 void Edge::settle_lost_one(Pending& pending, Step& step) {
+  cancel_behind(pending, step);
   rules::Decision decision = rules::decide(loss_of(pending, true));
   std::string_view reason = rules::to_string(decision.reason);
   INVARIANT(decision.verdict != rules::Verdict::send);  // only what is held
   INVARIANT(decision.verdict != rules::Verdict::drop);  // without a client nothing is restored
   if (decision.verdict == rules::Verdict::resend) {
+    if (is_orphan(pending)) return remove_request(pending);
     if (!pending.stored.empty()) {
       step.actions.log(LogLevel::info, fmt::format("{}: sent again ({})", pending.facts->method,
                                                    rules::to_string(pending.facts->retry_class)));

@@ -8,6 +8,7 @@ void Edge::learn_initialize(const Pending& pending) {
   if (pending.stored.empty()) return;
   scanner_.scan(pending.stored_text(), stored_);
   initialize_params_.assign(stored_.raw(Slot::params));
+  initialize_result_.assign(envelope_.raw(Slot::result));
   initialize_capabilities_.assign(envelope_.raw(Slot::result_capabilities));
   if (version_ == rules::Version::v1) ways_ = restore_ways_v1(initialize_capabilities_);
 }

@@ -43,6 +43,12 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
     pending->had_progress = has_progress(*pending);
     if (pending->state == PendingState::sent && pending->turn_cancelled)
       pending->state = PendingState::cancelling;
+    if (pending->sender_id.empty() && pending->key == Pending::no_row) {  // nobody wants it again
+      if (pending->state != PendingState::abandoned) note_lost_prompt(*pending);
+      remove_request(*pending);
+      pending = next;
+      continue;
+    }
     switch (pending->state) {
       case PendingState::sent:
         pending->state = unsent ? PendingState::held : PendingState::lost;
@@ -55,7 +61,7 @@ void Edge::lose_epoch(const AgentEnd& end, std::size_t unwritten, Step& step) {
         pending->was_taken = true;
         if (unsent) cancelled.push_back(pending->row);
         break;
-      case PendingState::abandoned: remove_request(*pending); break;  // its late answer will not come
+      case PendingState::abandoned:  // has no key, and is gone
       case PendingState::waiting:
       case PendingState::held:
       case PendingState::lost:
@@ -104,6 +110,7 @@ void Edge::begin_restore(LinkId agent, Step& step) {
     send_stored(*pending, pending->stored_text(), step);
     return;
   }
+  if (!is_initialized()) return serve_uninitialized(step);
   send_own(OwnKind::initialize, SessionTable::none, rules::name_of(MethodId::initialize), initialize_params_,
            step);
 }
@@ -144,7 +151,17 @@ bool Edge::take_own_answer(const IdView& id, Step& step) {
   return true;
 }
 
-void Edge::on_initialize_refused(Step& step) { fail_restore("the new agent refused to initialize", step); }
+void Edge::on_initialize_refused(Step& step) {
+  if (!is_initialized()) return serve_uninitialized(step);
+  fail_restore("the new agent refused to initialize", step);
+}
+
+// It takes over from one that had not initialized either: the client may ask it.
+void Edge::serve_uninitialized(Step& step) {
+  epoch_state_ = EpochState::restoring;
+  release(step);
+  finish_epoch_if_restored(step);
+}
 
 void Edge::fail_restore(std::string reason, Step& step) {
   epoch_state_ = EpochState::failed;
@@ -181,6 +198,10 @@ void Edge::restore_session(std::uint32_t row, Step& step) {
   const bool replays = wants_replay(row);
   if (version_ == rules::Version::v1 && (!ways_.resume || replays))
     way = ways_.load ? MethodId::session_load : MethodId::other;
+  if (settings_.is_inner && way != MethodId::session_resume) {
+    session.restore = Restore::none;  // the agent still has it, and a load would show all of it again
+    return;
+  }
   if (way == MethodId::other) {
     // Nothing that was not advertised may be called; the agent decides what a request for the session is
     // worth now.
@@ -314,7 +335,7 @@ void Edge::finish_epoch_if_restored(Step& step) {
   epoch_state_ = EpochState::ready;
   reach_ = AgentReach::open;
   INVARIANT(held_.empty());
-  step.actions.log(LogLevel::info, "the agent is restored");
+  step.actions.log(LogLevel::info, fmt::format("the {} is restored", settings_.component));
 }
 
 // But for those that the client has closed since, or asks for itself.
@@ -350,14 +371,16 @@ std::optional<Instant> Edge::restore_deadline() const noexcept {
   for (const OwnRequest& own : own_) {
     if (!own.late && (!first || due_at(own) < *first)) first = due_at(own);
   }
-  if (repeated_initialize_ != Pending::no_row) first = last_sign_of_life_ + settings_.restore_timeout;
+  if (repeated_initialize_ != Pending::no_row && is_initialized())
+    first = last_sign_of_life_ + settings_.restore_timeout;
   return first;
 }
 
 void Edge::check_restores(Step& step) {
   if (!is_reachable(agent_link_)) return;
   constexpr std::string_view too_late = "the new agent did not answer initialize in time (--restore-timeout)";
-  if (repeated_initialize_ != Pending::no_row && last_sign_of_life_ + settings_.restore_timeout <= step.now) {
+  if (repeated_initialize_ != Pending::no_row && is_initialized() &&
+      last_sign_of_life_ + settings_.restore_timeout <= step.now) {
     return fail_restore(std::string(too_late), step);
   }
   for (std::size_t i = 0; i < own_.size(); ++i) {

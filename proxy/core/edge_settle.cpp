@@ -24,9 +24,9 @@ bool Edge::has_progress(const Pending& pending) noexcept {
 }
 
 void Edge::remove_request(Pending& pending) noexcept {
-  if (pending.state == PendingState::abandoned) {
-    --abandoned_;
-  } else if (pending.session != SessionTable::none && pending.facts->id == MethodId::session_prompt) {
+  if (pending.sender_id.empty()) --unasked_;
+  if (pending.state != PendingState::abandoned && pending.session != SessionTable::none &&
+      pending.facts->id == MethodId::session_prompt) {
     --sessions_.at(pending.session).open_prompts;
   }
   if (pending.facts->effect == rules::SessionEffect::activates) --open_replays_;
@@ -205,6 +205,7 @@ bool Edge::is_kept(const Pending& pending) {
 // The sender gets its error now; the row stays until the agent's late answer, which is dropped.
 void Edge::give_up(Pending& pending, Step& step) {
   const bool waits = pending.state == PendingState::waiting;
+  const bool is_asked = !pending.sender_id.empty();
   out_.clear();
   append_error(out_, pending.sender_id,
                {.message = "The agent was silent for longer than --silence-timeout; it was asked to cancel. "
@@ -212,15 +213,53 @@ void Edge::give_up(Pending& pending, Step& step) {
                 .reason = "silence_timeout",
                 .outcome = rules::Outcome::unknown,
                 .progress = has_progress(pending)});
-  send_text(client_link_, out_, step);
+  if (is_asked) send_text(client_link_, out_, step);
   if (waits) return remove_request(pending);
   note_lost_prompt(pending);
   settle_key_lost(pending, rules::Outcome::unknown);
   --sessions_.at(pending.session).open_prompts;
   pending.next_waiter = pending.last_waiter =
       Pending::no_row;  // they are given up one by one, all of this session
-  from_client_.abandon(pending);
-  ++abandoned_;
+  from_client_.forget_sender(pending);
+  pending.state = PendingState::abandoned;
+  unasked_ += is_asked ? 1 : 0;
+}
+
+void Edge::replace_client(Step& step) {
+  is_repeated_client_ = is_initialized();
+  client_framer_ = Framer(settings_.frame_bytes_max);
+  deferred_.clear();
+  deferred_bytes_ = 0;
+  std::vector<std::uint32_t> waiting;
+  std::vector<std::uint32_t> held;
+  for (Pending* pending = from_client_.oldest(); pending != nullptr; pending = from_client_.after(*pending)) {
+    pending->next_waiter = pending->last_waiter = Pending::no_row;
+    if (pending->state == PendingState::waiting) {
+      waiting.push_back(pending->row);
+    } else if (pending->state == PendingState::held) {
+      held.push_back(pending->row);
+    } else if (!pending->sender_id.empty()) {
+      from_client_.forget_sender(*pending);
+      ++unasked_;
+    }
+  }
+  for (const std::uint32_t row : waiting) remove_request(from_client_.at(row));
+  for (const std::uint32_t row : held) {
+    Pending& pending = from_client_.at(row);
+    settle_key_lost(pending, rules::Outcome::not_sent);
+    remove_request(pending);
+  }
+  held_.clear();  // and notifications, which died with it
+  held_bytes_ = 0;
+  while (Pending* asked = from_agent_.oldest()) {
+    out_.clear();
+    append_error(out_, asked->sender_id,
+                 {.message = "The component that this was asked of has died; whether it did it is unknown.",
+                  .reason = "client_lost",
+                  .outcome = rules::Outcome::unknown});
+    send_text(agent_link_, out_, step);
+    from_agent_.remove(*asked);
+  }
 }
 
 }  // namespace acp

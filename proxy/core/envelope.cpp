@@ -31,6 +31,8 @@ Slot params_slot(std::string_view name) noexcept {
     case 5: return name == "value" ? Slot::params_value : name == "_meta" ? Slot::params_meta : Slot::other;
     case 6:
       if (name == "prompt") return Slot::params_prompt;
+      if (name == "method") return Slot::params_method;
+      if (name == "params") return Slot::params_params;
       return name == "update" ? Slot::params_update : name == "modeId" ? Slot::params_mode_id : Slot::other;
     case 8: return name == "configId" ? Slot::params_config_id : Slot::other;
     case 9:

@@ -38,6 +38,8 @@ enum class Slot : std::uint8_t {
   params_config_id,
   params_value,
   params_type,
+  params_method,  // proxy/successor
+  params_params,
   params_update,
   update_kind,  // params.update.sessionUpdate
   update_current_mode_id,

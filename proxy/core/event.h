@@ -123,6 +123,7 @@ struct CloseWriting {
 struct StartAgent {
   Epoch epoch;
   LinkId link;
+  bool is_bypass = false;  // within a chain: no command, the next edge stands in its place
 };
 // End every process of the epoch: TERM, KILL after `grace`, until none lives; then AgentEnded. A repeat with
 // a shorter grace holds.

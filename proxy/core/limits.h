@@ -36,6 +36,7 @@ inline constexpr std::size_t backlog_bytes_hard =
 inline constexpr std::size_t stderr_backlog_bytes_max = 1 * mib;  // then lines are dropped and counted
 
 inline constexpr std::size_t restarts_max = 1000;  // --restart-limit
+inline constexpr std::size_t proxies_max = 100;    // --proxy: components are numbered in 8 bits
 
 // What is kept for another try.
 inline constexpr std::size_t stored_bytes_max =

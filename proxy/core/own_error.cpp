@@ -49,40 +49,42 @@ void append_error(std::string& out, std::string_view id_token, const OwnError& e
 }
 
 std::string describe(const AgentEnd& end) {
-  if (end.start_error != 0) return fmt::format("could not be started ({})", ::strerror(end.start_error));
-  if (!end.status) return "went away";
+  if (end.start_error != 0)
+    return fmt::format("{} could not be started ({})", end.who, ::strerror(end.start_error));
+  if (!end.status) return end.who + " went away";
   if (end.status->kind == ExitStatus::Kind::exited)
-    return fmt::format("exited with code {}", end.status->value);
-  return fmt::format("was killed by signal {} ({})", end.status->value, ::strsignal(end.status->value));
+    return fmt::format("{} exited with code {}", end.who, end.status->value);
+  return fmt::format("{} was killed by signal {} ({})", end.who, end.status->value,
+                     ::strsignal(end.status->value));
 }
 
 std::string describe_loss(const rules::Decision& decision, bool is_prompt, const AgentEnd& end) {
   const std::string agent = describe(end);
   if (decision.code == code::request_cancelled) {
-    return fmt::format("Cancelled; the agent {} before it confirmed that.", agent);
+    return fmt::format("Cancelled; the {} before it confirmed that.", agent);
   }
   if (decision.outcome == rules::Outcome::not_sent) {
-    return fmt::format("The agent {}; this request had not been sent to it.", agent);
+    return fmt::format("The {}; this request had not been sent to it.", agent);
   }
   if (decision.reason == rules::Reason::newer_change) {
     return fmt::format(
-        "The agent {} before it answered. A later change of the same value was answered, so this one was "
+        "The {} before it answered. A later change of the same value was answered, so this one was "
         "not sent again.",
         agent);
   }
   if (decision.reason == rules::Reason::replay_interrupted) {
     return fmt::format(
-        "The agent {} in the middle of the replay. It was not started over, since its parts would show "
+        "The {} in the middle of the replay. It was not started over, since its parts would show "
         "twice: load the session again.",
         agent);
   }
   if (is_prompt) {
     return fmt::format(
-        "The agent {} before it answered. Whether the prompt was taken in is unknown: look at the "
+        "The {} before it answered. Whether the prompt was taken in is unknown: look at the "
         "conversation before sending it again.",
         agent);
   }
-  return fmt::format("The agent {} before it answered. Whether the request took effect is unknown.", agent);
+  return fmt::format("The {} before it answered. Whether the request took effect is unknown.", agent);
 }
 
 }  // namespace acp

@@ -25,9 +25,10 @@ inline constexpr int resource_not_found = -32002;
 
 // What is known of an agent that is no more.
 struct AgentEnd {
-  std::optional<ExitStatus> status;  // none: it never started, or its status was lost
-  int start_error = 0;               // errno value, if the command could not be executed
-  std::string stderr_tail;           // its last lines, keys masked; may be empty
+  std::string who = "agent";              // Settings::component
+  std::optional<ExitStatus> status = {};  // none: it never started, or its status was lost
+  int start_error = 0;                    // errno value, if the command could not be executed
+  std::string stderr_tail = {};           // its last lines, keys masked; may be empty
 };
 
 // The error object, raw, that stands for the agent's where a session's restore ran out of time.
@@ -54,8 +55,8 @@ void append_error(std::string& out, std::string_view id_token, const OwnError& e
 // What the client is told of a request that the agent's end left unanswered: who, how, was it sent, what now.
 std::string describe_loss(const rules::Decision& decision, bool is_prompt, const AgentEnd& end);
 
-// "exited with code 3", "was killed by signal 9 (Killed)", "could not be started (No such file or
-// directory)".
+// "agent exited with code 3", "agent was killed by signal 9 (Killed)", "agent could not be started (No such
+// file or directory)".
 std::string describe(const AgentEnd& end);
 
 }  // namespace acp

@@ -65,11 +65,10 @@ void PendingTable::remove(Pending& pending) noexcept {
   --count_;
 }
 
-void PendingTable::abandon(Pending& pending) noexcept {
-  INVARIANT(!pending.sender_id.empty());
+void PendingTable::forget_sender(Pending& pending) noexcept {
+  if (pending.sender_id.empty()) return;
   by_sender_.remove(pending.sender_hash, pending.row);
   pending.sender_id.clear();
-  pending.state = PendingState::abandoned;
 }
 
 Pending* PendingTable::by_sender_id(const IdView& id) noexcept {

@@ -38,7 +38,7 @@ struct Pending {
 
   PendingState state = PendingState::sent;
   const rules::MethodFacts* facts = nullptr;
-  std::string sender_id;               // raw token; empty once abandoned
+  std::string sender_id;               // raw token; empty once nobody waits for it
   std::string wire_id;                 // raw token; empty while waiting or held
   std::uint32_t session = no_row;      // row of SessionTable, if the session is tracked
   std::uint64_t session_updates = 0;   // how many updates that session had seen when this was sent
@@ -91,6 +91,11 @@ inline bool is_lost(const Pending& pending) noexcept {
   return pending.state == PendingState::lost || pending.state == PendingState::lost_cancelling;
 }
 
+// Nobody waits for it and nobody will: its client is gone (Edge::replace_client), and no key names it.
+inline bool is_orphan(const Pending& pending) noexcept {
+  return pending.sender_id.empty() && pending.key == Pending::no_row;
+}
+
 class PendingTable {
  public:
   bool full() const noexcept;
@@ -102,9 +107,9 @@ class PendingTable {
   // Gives the row its id on the wire.
   void set_wire_id(Pending& pending, std::string_view wire_token, const IdView& wire);
   void remove(Pending& pending) noexcept;
-  // The sender has its answer, the receiver still owes one: the row stays for that, its sender id is free
-  // again.
-  void abandon(Pending& pending) noexcept;
+  // The sender waits no more (it has its answer, or is gone), the receiver still owes one: the row stays for
+  // that, its sender id is free again.
+  void forget_sender(Pending& pending) noexcept;
 
   Pending& at(std::uint32_t row) noexcept { return rows_[row]; }
   // The oldest row whose sender wrote this id, or null.

@@ -14,8 +14,9 @@ constexpr bool is_edge(Phase from, Phase to) noexcept {
   const auto one_of = [to](auto... phases) { return ((to == phases) || ...); };
   using enum Phase;
   switch (from) {
-    case starting:
-      return one_of(serving, restoring, draining, closing, stranded, waiting, spent, lost, ending, over);
+    case starting:  // its bypass, too, once it cannot be started
+      return one_of(starting, serving, restoring, draining, closing, stranded, waiting, spent, lost, ending,
+                    over);
     case serving: return one_of(draining, closing, leaving, lost, ending);
     case leaving: return one_of(lost, ending);
     case lost: return one_of(starting, waiting, spent, ending, over);
@@ -38,7 +39,8 @@ Relay::Relay(const Settings& settings)
     : settings_(settings),
       edge_(settings, client_link, agent_link_),
       stderr_tail_(settings.stderr_tail_lines),
-      budget_(settings.restart_limit, settings.seed) {}
+      budget_(settings.restart_limit, settings.seed),
+      agent_end_{.who = settings.component} {}
 
 void Relay::start(Instant /*now*/, Actions& actions) {
   // The client is read once the command runs, so that a command that cannot be executed has been sent
@@ -51,6 +53,32 @@ void Relay::step(const Event& event, Instant now, Actions& actions) {
   if (phase_ == Phase::over) return;
   Step step{actions, now};
   std::visit([&](const auto& happened) { on(happened, step); }, event);
+  after_step(step);
+}
+
+void Relay::take(Side from, const Frame& frame, Instant now, Actions& actions) {
+  if (phase_ == Phase::over) return;
+  Step step{actions, now};
+  if (from == Side::client) {
+    edge_.take_client(frame, step);
+    after_client_frames(step);
+  } else {
+    edge_.take_agent(frame, step);
+    after_agent_frames(step);
+  }
+  after_step(step);
+}
+
+void Relay::replace_client(Instant now, Actions& actions) {
+  if (phase_ == Phase::over) return;
+  Step step{actions, now};
+  edge_.replace_client(step);
+  client_backlog_ = 0;
+  regulate_reading(step);
+  after_step(step);
+}
+
+void Relay::after_step(Step& step) {
   const bool ends = phase_ == Phase::ending || phase_ == Phase::over;
   if (client_paused_ && !ends) regulate_reading(step);  // what was held may be gone
   if (phase_ != Phase::over) edge_.finish_step(step);
@@ -140,7 +168,8 @@ void Relay::begin_closing(Step& step) {
 
 void Relay::on(const LinkBacklog& event, Step& step) {
   if (event.link == client_link) client_backlog_ = event.bytes;
-  if (event.link == agent_link_) agent_unwritten_ = event.bytes;
+  // Which of them are this edge's is not known on a link of two: all of them count as taken then.
+  if (event.link == agent_link_ && !settings_.is_inner) agent_unwritten_ = event.bytes;
   if (event.link == agent_link_ && !agent_ended_) agent_backlog_ = event.bytes;
   regulate_reading(step);
 }
@@ -208,7 +237,7 @@ void Relay::on_person_restart(Step& step) {
   if (!runs || !may_restart()) {
     return step.actions.log(LogLevel::warning, "SIGUSR2: there is nothing to restart now");
   }
-  step.actions.log(LogLevel::info, "SIGUSR2: the agent is being restarted");
+  step.actions.log(LogLevel::info, fmt::format("SIGUSR2: the {} is being restarted", settings_.component));
   end_agent(std::chrono::seconds(1), step);
 }
 

@@ -45,10 +45,21 @@ class Relay {
   // Once, before the first step: orders the agent started.
   void start(Instant now, Actions& actions);
   void step(const Event& event, Instant now, Actions& actions);
+  // A frame of one side that a chain has taken from a link of several edges.
+  void take(Side from, const Frame& frame, Instant now, Actions& actions);
+  // The client died, another takes its place (Edge::replace_client).
+  void replace_client(Instant now, Actions& actions);
+  // The component did not understand what it is to be (chain.h): it is ended, and started afresh at once, at
+  // no cost of the budget and whether agents are restarted or not; its first initialize goes to the next
+  // epoch. `bypass`: that one is StartAgent::is_bypass, and all that follow. False where the component is on
+  // its way out already: nothing is done then.
+  bool start_afresh(bool bypass, Instant now, Actions& actions);
   // When the core wants a DeadlineReached, if at all. Asked after every step.
   std::optional<Instant> next_deadline() const noexcept;
 
   Phase phase() const noexcept { return phase_; }
+  std::string_view component() const noexcept { return settings_.component; }
+  Epoch epoch() const noexcept { return epoch_; }
   const Edge& edge() const noexcept { return edge_; }
 
  private:
@@ -66,6 +77,7 @@ class Relay {
   void on(const LedgerCommitted& event, Step& step);
   void on(const LedgerRead& event, Step& step);
   void after_ledger(Step& step);
+  void after_step(Step& step);
 
   // relay.cpp: the client, keyhop
   void on_client_end(Step& step);
@@ -92,6 +104,7 @@ class Relay {
   void start_epoch(Step& step);
   void begin_restore(Step& step);
   void give_up(Step& step);
+  bool start_bypass(Step& step);
   bool may_restart() const noexcept;
   bool is_alive() const noexcept;
   bool is_without_agent() const noexcept;
@@ -110,6 +123,8 @@ class Relay {
   bool stdout_ended_ = false;     // everything it said was read
   bool ended_by_keyhop_ = false;  // it did not go by itself within the grace
   bool served_ = false;           // the epoch got as far as serving
+  bool starts_afresh_ = false;    // the next epoch is no restart
+  bool bypasses_ = false;         // from the next epoch on there is no component
   bool takes_over_ = true;        // a restart makes sense: what ended it was not that it cannot
   Instant lost_at_{};
   bool client_ended_ = false;

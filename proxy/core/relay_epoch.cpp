@@ -1,5 +1,6 @@
 // The agent's epochs: how one starts, serves, is lost, and what follows.
 #include <fmt/format.h>
+#include <utility>
 
 #include "proxy/core/invariant.h"
 #include "proxy/core/limits.h"
@@ -33,8 +34,20 @@ bool Relay::is_without_agent() const noexcept {
 
 // Not restarted: an agent that never initialized, one whose client has gone, one that was told to go.
 bool Relay::may_restart() const noexcept {
-  return settings_.restarts && settings_.restart_limit.restarts_max > 0 && edge_.is_initialized() &&
-         !client_ended_ && signal_ == 0;
+  const bool by_settings =
+      settings_.restarts && settings_.restart_limit.restarts_max > 0 && edge_.is_initialized();
+  return (starts_afresh_ || by_settings) && !client_ended_ && signal_ == 0;
+}
+
+bool Relay::start_afresh(bool bypass, Instant now, Actions& actions) {
+  const bool runs = phase_ == Phase::serving || phase_ == Phase::restoring || phase_ == Phase::leaving;
+  if (!runs || client_ended_) return false;
+  Step step{actions, now};
+  starts_afresh_ = true;
+  bypasses_ = bypass;
+  end_agent(Duration::zero(), step);
+  after_step(step);
+  return true;
 }
 
 void Relay::on(const AgentStarted& event, Step& step) {
@@ -54,10 +67,10 @@ void Relay::begin_restore(Step& step) {
 
 void Relay::on(const AgentStartFailed& event, Step& step) {
   if (event.epoch != epoch_) return;
-  agent_end_ = AgentEnd{};
+  agent_end_ = AgentEnd{.who = settings_.component};
   agent_end_.start_error = event.error;
   agent_ended_ = stdout_ended_ = true;
-  step.actions.log(LogLevel::error, fmt::format("the agent {}", describe(agent_end_)));
+  step.actions.log(LogLevel::error, fmt::format("the {}", describe(agent_end_)));
   if (phase_ == Phase::starting && epoch_ != Epoch{1} && may_restart()) {
     edge_.lose_epoch(agent_end_, 0, step);
     return plan_restart(false, step);
@@ -92,8 +105,8 @@ void Relay::after_agent_frames(Step& step) {
   served_ = true;
   if (phase_ != Phase::restoring) return;
   set_phase(Phase::serving);
-  step.actions.log(LogLevel::info, fmt::format("the agent serves again, {} ms after it went away",
-                                               milliseconds(step.now - lost_at_)));
+  step.actions.log(LogLevel::info, fmt::format("the {} serves again, {} ms after it went away",
+                                               settings_.component, milliseconds(step.now - lost_at_)));
 }
 
 void Relay::begin_leaving(Step& step) {
@@ -146,9 +159,12 @@ void Relay::end_epoch(Step& step) {
   // Its last words were its first answer to initialize: another one follows after all.
   if (phase_ == Phase::ending && may_restart()) set_phase(Phase::lost);
   if (phase_ == Phase::ending) return end_last_epoch(step);
-  step.actions.log(LogLevel::warning, fmt::format("the agent {}; {} requests were open", describe(agent_end_),
-                                                  edge_.open_requests()));
+  if (!starts_afresh_) {
+    step.actions.log(LogLevel::warning, fmt::format("the {}; {} requests were open", describe(agent_end_),
+                                                    edge_.open_requests()));
+  }
   edge_.lose_epoch(agent_end_, agent_unwritten_, step);
+  if (starts_afresh_) return start_epoch(step);
   if (!takes_over_) return give_up(step);
   plan_restart(served_, step);
 }
@@ -157,7 +173,7 @@ void Relay::end_last_epoch(Step& step) {
   const std::size_t open = edge_.open_requests();
   const bool expected = client_ended_ || signal_ != 0;
   step.actions.log(expected ? LogLevel::info : LogLevel::warning,
-                   fmt::format("the agent {}; {} open requests of the client's were answered for it",
+                   fmt::format("the {}; {} open requests of the client's were answered for it",
                                describe(agent_end_), open));
   edge_.settle_lost(agent_end_, step);
   const bool stays = !edge_.was_asked() && !expected;
@@ -173,10 +189,12 @@ void Relay::plan_restart(bool served, Step& step) {
     case RestartBudget::Answer::wait:
       set_phase(Phase::waiting);
       phase_deadline_ = ruling.at;
-      return step.actions.log(LogLevel::info, fmt::format("the agent is started again in {} ms",
-                                                          milliseconds(ruling.at - step.now)));
+      return step.actions.log(LogLevel::info,
+                              fmt::format("the {} is started again in {} ms", settings_.component,
+                                          milliseconds(ruling.at - step.now)));
     case RestartBudget::Answer::spent: break;
   }
+  if (start_bypass(step)) return;
   edge_.settle_lost(agent_end_, step);
   edge_.set_gone_advice(
       " It was restarted too often (--restart-limit); try again in a while, or look at its stderr.");
@@ -184,33 +202,41 @@ void Relay::plan_restart(bool served, Step& step) {
   phase_deadline_ = ruling.at;
   step.actions.log(
       LogLevel::error,
-      fmt::format("the agent was restarted too often (--restart-limit); requests get an error for {} s, "
+      fmt::format("the {} was restarted too often (--restart-limit); requests get an error for {} s, "
                   "the first one after that starts it again",
-                  milliseconds(ruling.at - step.now) / 1000));
+                  settings_.component, milliseconds(ruling.at - step.now) / 1000));
 }
 
 // The new agent cannot take over (another protocol version, initialize refused): no loop of tries.
 void Relay::give_up(Step& step) {
   constexpr Duration pause = std::chrono::seconds(30);
   takes_over_ = true;
+  if (start_bypass(step)) return;
   edge_.settle_lost(agent_end_, step);
   edge_.set_gone_advice(fmt::format(" Its successor could not take over: {}.", edge_.restore_failure()));
   set_phase(Phase::spent);
   phase_deadline_ = step.now + pause;
 }
 
+// Once: should even that fail, it fails like a component.
+bool Relay::start_bypass(Step& step) {
+  if (!settings_.is_bypassed || std::exchange(bypasses_, true)) return false;
+  start_epoch(step);
+  return true;
+}
+
 void Relay::start_epoch(Step& step) {
-  budget_.on_restart(step.now);
+  if (!std::exchange(starts_afresh_, false)) budget_.on_restart(step.now);
   epoch_ = Epoch{epoch_.value + 1};
   agent_link_ = LinkId{agent_link_.value + 1};
-  agent_end_ = AgentEnd{};
+  agent_end_ = AgentEnd{.who = settings_.component};
   stderr_tail_.clear();
   agent_ended_ = stdout_ended_ = served_ = ended_by_keyhop_ = false;
   agent_backlog_ = agent_unwritten_ = 0;
   agent_paused_ = false;
   edge_.await_agent();
   set_phase(Phase::starting);
-  step.actions.add(StartAgent{epoch_, agent_link_});
+  step.actions.add(StartAgent{epoch_, agent_link_, bypasses_});
   regulate_reading(step);
 }
 

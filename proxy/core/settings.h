@@ -38,6 +38,15 @@ struct Settings {
   std::size_t stderr_tail_lines = 5;
   bool recover_prompts = false;  // --recover-prompts proven
 
+  std::string component = "agent";  // who stands at the end of the edge, in messages: "proxy NAME"
+
+  // Between two components of a chain: the agent of this edge is a proxy, its link carries the next edge too,
+  // and keys are the last edge's business.
+  bool is_inner = false;
+  // Once the component cannot go on (never could, was restarted too often, cannot take over), the edge is
+  // joined with the next one in its place.
+  bool is_bypassed = false;
+
   // --ledger: keyed prompts are written to a file before they leave; the shell tells when it can be used.
   bool ledger = false;
   std::string agent_command;  // names the agent in the ledger where the agent does not

@@ -39,6 +39,12 @@ struct Epoch {
   auto operator<=>(const Epoch&) const = default;
 };
 
+// In a chain every component has links and epochs of its own: their numbers say whose they are, the agent of
+// a single edge being component 0.
+inline constexpr unsigned component_shift = 24;
+constexpr std::uint32_t component_of(LinkId link) noexcept { return link.value >> component_shift; }
+constexpr std::uint32_t component_of(Epoch epoch) noexcept { return epoch.value >> component_shift; }
+
 // How a process ended, as wait(2) tells it.
 struct ExitStatus {
   enum class Kind : std::uint8_t { exited, signalled };

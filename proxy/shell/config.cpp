@@ -85,6 +85,10 @@ class Reader {
     const auto row = std::ranges::find(rows, key.str(), &OptionRow::name);
     if (row == rows.end() || row->in_file == InFile::nothing) return refuse_unknown(key, node);
     const auto* const array = node.as_array();
+    if (key == "proxy" && node.is_array_of_tables()) {
+      for (const auto& table : *array) take_proxy(*table.as_table(), *row);
+      return;
+    }
     if (!row->repeatable) return take_value(node, node, *row);
     if (array == nullptr) return refuse_type(node, node, *row);
     for (const auto& element : *array) take_value(element, node, *row);
@@ -124,7 +128,69 @@ class Reader {
     const auto problem = has_nul ? Problem("U+0000 cannot be in it") : row.set(*text, tried_);
     if (!problem.empty())
       return fail(node.source(), fmt::format("{} \"{}\": {}", row.name, printable(*text), problem));
-    config_.push_back({&row, *std::move(text)});
+    config_.push_back({&row, *std::move(text), {}});
+  }
+
+  // [[proxy]] command = "my-proxy", args = ["--flag"], env = {NAME = "value"}, on-failure = "bypass"
+  void take_proxy(const toml::table& table, const OptionRow& row) {
+    ProxyOption proxy;
+    std::vector<std::string> arguments;
+    for (const auto& [key, node] : table) {
+      if (key == "command") {
+        proxy.command.push_back(word_of(node, "proxy.command"));
+      } else if (key == "args") {
+        for_each_in(node, "proxy.args",
+                    [&](const toml::node& word) { arguments.push_back(word_of(word, "proxy.args")); });
+      } else if (key == "env") {
+        take_environment(node, proxy);
+      } else if (key == "on-failure") {
+        const std::string word = word_of(node, "proxy.on-failure");
+        proxy.is_bypassed = word == "bypass";
+        if (!proxy.is_bypassed && word != "end")
+          fail(node.source(), R"(proxy.on-failure: give "end" or "bypass")");
+      } else {
+        fail(key.source(), fmt::format("unknown option \"proxy.{}\"", printable(key.str())));
+      }
+    }
+    proxy.command.insert(proxy.command.end(), arguments.begin(), arguments.end());
+    if (!table.contains("command")) return fail(table.source(), "[[proxy]] needs a command");
+    if (!table["command"].is_string()) return;  // told already, with its line
+    if (const auto problem = add_proxy(proxy, tried_); !problem.empty())
+      return fail(table.source(), fmt::format("proxy: {}", problem));
+    config_.push_back({&row, {}, std::move(proxy)});
+  }
+
+  void take_environment(const toml::node& node, ProxyOption& proxy) {
+    const auto* const variables = node.as_table();
+    if (variables == nullptr)
+      return fail(node.source(), fmt::format("proxy.env: give a table, not {}", words_of(node.type())));
+    for (const auto& [name, value] : *variables) {
+      const std::string_view text = name.str();
+      if (text.empty() || text.find('=') != std::string_view::npos ||
+          text.find('\0') != std::string_view::npos)
+        fail(name.source(), "proxy.env: no variable can have this name");
+      proxy.environment.push_back(fmt::format("{}={}", text, word_of(value, "proxy.env")));
+    }
+  }
+
+  template <class Take>
+  void for_each_in(const toml::node& node, std::string_view name, Take take_one) {
+    const auto* const array = node.as_array();
+    if (array == nullptr)
+      return fail(node.source(),
+                  fmt::format("{}: give an array of strings, not {}", name, words_of(node.type())));
+    for (const auto& element : *array) take_one(element);
+  }
+
+  std::string word_of(const toml::node& node, std::string_view name) {
+    const auto* const string = node.as_string();
+    if (string == nullptr) {
+      fail(node.source(), fmt::format("{}: give a string, not {}", name, words_of(node.type())));
+      return {};
+    }
+    if (string->get().find('\0') != std::string::npos)
+      fail(node.source(), fmt::format("{}: U+0000 cannot be in it", name));
+    return string->get();
   }
 
   std::size_t lines_;

@@ -1,7 +1,8 @@
 // The file of --config: TOML to the texts that its options would have as flags.
 //
 // The keys are the flags' names without dashes in front: log-level = "debug", drain = 2.5, and an array for a
-// flag that can be repeated: rule = ["_x/save=idempotent"].
+// flag that can be repeated: rule = ["_x/save=idempotent"]. A proxy may also be a table of its own, which can
+// say more than the flag: [[proxy]] with command, args, env and on-failure.
 //
 // Invariant: what comes back has passed OptionRow::set(), every value; a file with anything wrong or unknown
 // in it gives nothing but its first problem. No exception of the parser's, and no more memory and stack than
@@ -9,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -20,7 +22,8 @@ namespace acp::shell {
 
 struct ConfigValue {
   const OptionRow* row = nullptr;
-  std::string text;  // as after the flag
+  std::string text;  // as after the flag; of a table [[proxy]]: empty
+  std::optional<ProxyOption> proxy = {};
   friend bool operator==(const ConfigValue&, const ConfigValue&) = default;
 };
 

@@ -114,7 +114,21 @@ LedgerError Ledger::open_file() {
   if (error == LedgerError::none) error = choose_journal();
   if (error == LedgerError::none) error = begin_run();
   if (error != LedgerError::none) database_.close();
+  if (error == LedgerError::none) take_place();
   return error;
+}
+
+// The first among its siblings needs none. The locks' numbers are far from any run's.
+void Ledger::take_place() {
+  constexpr std::uint64_t first_number = 1ULL << 56U;
+  constexpr std::uint64_t siblings_max = 64;
+  if (!settings_.siblings_of) return;
+  const std::uint64_t parent = static_cast<std::uint64_t>(*settings_.siblings_of);
+  for (std::uint64_t number = 0; number < siblings_max; ++number) {
+    if (owners_.hold(first_number + parent * siblings_max + number) != LedgerError::none) continue;
+    if (number > 0) settings_.place += fmt::format(" {}", number + 1);
+    return;
+  }
 }
 
 // Whose it is, and whether it is sound, by a connection that cannot write.

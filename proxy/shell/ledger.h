@@ -26,7 +26,11 @@ inline constexpr Duration ledger_patience = std::chrono::seconds(30);
 struct LedgerSettings {
   std::string path;
   Duration patience = ledger_patience;
-  std::optional<bool> is_local;  // whether its file system is kept by this machine alone; else it is asked
+  std::string place = {};  // stands behind every agent's name (components.h)
+  // The process whose children number themselves, each with this ledger open; they get a place by that.
+  std::optional<std::int64_t> siblings_of = {};
+  // Whether its file system is kept by this machine alone; else it is asked.
+  std::optional<bool> is_local = {};
 };
 
 class Ledger {
@@ -44,6 +48,7 @@ class Ledger {
   // Once it is open.
   const Salt& salt() const noexcept { return salt_; }
   std::uint64_t run() const noexcept { return run_; }
+  const std::string& place() const noexcept { return settings_.place; }
   Descriptor owners() const noexcept { return owners_.copy(); }
   std::uint64_t transactions() const noexcept { return transactions_; }
 
@@ -61,6 +66,7 @@ class Ledger {
   LedgerError read_salt();
   LedgerError take_number();
   LedgerError forget_ended_runs();
+  void take_place();
   LedgerError commit_all(std::span<const LedgerBatch> batches, std::vector<LedgerError>& results);
   LedgerError move_broken_aside();
   // Keeps in mind that it is damaged, and moves it aside.

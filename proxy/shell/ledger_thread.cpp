@@ -187,6 +187,7 @@ void LedgerThread::run(Shared& shared) {
         Order& order = shared.orders.front();
         if (auto* batch = std::get_if<LedgerBatch>(&order.what)) {
           batches.push_back(std::move(*batch));
+          batches.back().agent += ledger.place();
         } else if (batches.empty()) {
           question = std::move(std::get<Order::Question>(order.what));
         } else {
@@ -197,7 +198,7 @@ void LedgerThread::run(Shared& shared) {
     }
     if (question) {
       auto session = std::make_unique<LedgerSession>();
-      const LedgerError error = ledger.read(question->agent, question->session, *session);
+      const LedgerError error = ledger.read(question->agent + ledger.place(), question->session, *session);
       auto result = result_of<Result>(Result::Kind::read, error, question->ticket, ledger);
       if (error == LedgerError::none) result.session = std::move(session);
       shared.tell(std::move(result));

@@ -136,7 +136,9 @@ void Shell::pump() {
 
 // An agent is read only now, so that nothing of it comes before its start.
 void Shell::on_started(const AgentStarted& started) {
-  log_->write(LogLevel::info, fmt::format("started agent pid {} (keyhop pid {})", started.pid, ::getpid()));
+  log_->write(LogLevel::info, fmt::format("started {} pid {} (keyhop pid {})",
+                                          settings_.components.at(component_of(started.epoch)).name,
+                                          started.pid, ::getpid()));
   for (const auto& agent : agent_links_) {
     if (agent->epoch == started.epoch) agent->link.reader().resume();
   }
@@ -233,15 +235,16 @@ void Shell::start_ledger() {
 
 void Shell::start_agent(const StartAgent& order) {
   Launch launch;
-  launch.command = settings_.command;
-  launch.environment = settings_.environment;
+  const Component& component = settings_.components.at(component_of(order.epoch));
+  launch.command = component.command;
+  launch.environment = component.environment;
   launch.orphan_grace = settings_.orphan_grace;
   launch.held = owners_.number();
   AgentProcess::Callbacks callbacks;
   callbacks.event = [this](const Event& event) { on_event(event); };
-  callbacks.left_alone = [this](std::int64_t pid, std::string_view name) {
+  callbacks.left_alone = [this, &component](std::int64_t pid, std::string_view name) {
     log_->write(LogLevel::warning,
-                fmt::format("left a process of the agent's alone: pid {} ({})", pid, name));
+                fmt::format("left a process of the {}'s alone: pid {} ({})", component.name, pid, name));
   };
   callbacks.warning = [this](std::string_view text) { log_->write(LogLevel::warning, text); };
   auto process = std::make_unique<AgentProcess>(&loop_, buffer_, order.epoch, std::move(callbacks));

@@ -14,6 +14,7 @@
 
 #include "proxy/core/actions.h"
 #include "proxy/core/event.h"
+#include "proxy/shell/components.h"
 #include "proxy/shell/handle.h"
 #include "proxy/shell/ledger_thread.h"
 #include "proxy/shell/link.h"
@@ -37,8 +38,7 @@ class Core {
 };
 
 struct ShellSettings {
-  std::vector<std::string> command;      // the agent; empty where none is ever started
-  std::vector<std::string> environment;  // the agent's
+  std::vector<Component> components;  // by their number (component_of); empty where none is ever started
   // TERM to KILL where keyhop is killed without having ordered an end.
   Duration orphan_grace = std::chrono::seconds(1);
   LogSettings log;

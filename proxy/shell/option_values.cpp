@@ -209,6 +209,43 @@ Problem set_stderr_tail(std::string_view text, Options& options) {
   return {};
 }
 
+// A shell's words without a shell: blanks separate, '…' and "…" hold together, a backslash takes the next
+// character as it is (not between '…'). Nothing where a quote is left open.
+std::optional<std::vector<std::string>> words_of_command(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  char quote = 0;
+  bool begun = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '\\' && quote != '\'') {
+      if (++at == text.size()) return std::nullopt;
+      word += text[at];
+      begun = true;
+    } else if (quote != 0) {
+      if (c != quote) word += c;
+      if (c == quote) quote = 0;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      begun = true;
+    } else if (c != ' ' && c != '\t' && c != '\n') {
+      word += c;
+      begun = true;
+    } else if (std::exchange(begun, false)) {
+      words.push_back(std::exchange(word, {}));
+    }
+  }
+  if (quote != 0) return std::nullopt;
+  if (begun) words.push_back(word);
+  return words;
+}
+
+Problem add_proxy_command(std::string_view text, Options& options) {
+  auto words = words_of_command(text);
+  if (!words) return "a quote or backslash is left open; give a command with its arguments in one word";
+  return add_proxy({.command = *std::move(words)}, options);
+}
+
 Problem set_config(std::string_view text, Options& options) {
   if (text.empty()) return "give the path of a TOML file";
   options.config_path = text;
@@ -219,6 +256,7 @@ constexpr std::array rows{
     OptionRow{"config", set_config, InFile::nothing},
     OptionRow{"keys", set_keys},
     OptionRow{"rule", add_rule, InFile::string, true},
+    OptionRow{"proxy", add_proxy_command, InFile::string, true},
     OptionRow{"drain", set_drain, InFile::number_or_string},
     OptionRow{"kill-grace", set_kill_grace, InFile::number_or_string},
     OptionRow{"max-frame", set_max_frame, InFile::number_or_string},
@@ -238,8 +276,17 @@ constexpr std::array rows{
 
 std::span<const OptionRow> option_rows() noexcept { return rows; }
 
+Problem add_proxy(ProxyOption proxy, Options& options) {
+  if (proxy.command.empty() || proxy.command.front().empty())
+    return "give a command, for example \"my-proxy --flag\"";
+  if (options.proxies.size() >= limits::proxies_max)
+    return fmt::format("at most {} proxies can stand in a chain", limits::proxies_max);
+  options.proxies.push_back(std::move(proxy));
+  return {};
+}
+
 std::span<const std::string_view> later_option_names() noexcept {
-  static constexpr std::array<std::string_view, 4> names{"proxy", "trace", "trace-bodies", "metrics"};
+  static constexpr std::array<std::string_view, 3> names{"trace", "trace-bodies", "metrics"};
   return names;
 }
 

@@ -30,6 +30,9 @@ struct OptionRow {
 
 std::span<const OptionRow> option_rows() noexcept;
 
+// One more proxy in the chain.
+Problem add_proxy(ProxyOption proxy, Options& options);
+
 // Options, or tables of the file, of later versions.
 std::span<const std::string_view> later_option_names() noexcept;
 

@@ -20,6 +20,7 @@ constexpr std::string_view help =
     R"(keyhop 0.1.0: a transparent proxy for the Agent Client Protocol (ACP)
 
 Usage: keyhop [OPTIONS] -- AGENT [ARG...]      stand in front of an agent
+       keyhop [OPTIONS]                        be a proxy of a conductor
        keyhop rules [--json] [METHOD...]       show what may be sent again
        keyhop ledger [--json] [--forget SESSION] [PATH]    what is remembered
 
@@ -31,10 +32,9 @@ Options (default in brackets):
                              that honours them [guard]
   --rule METHOD=CLASS        retry class of a request: idempotent, keyed,
                              duplicating or not-retried; repeatable
-  --drain SECONDS            how long open requests may still be answered after
-                             the client closed [5]
-  --kill-grace SECONDS       how long the agent may then take to end before it
-                             is terminated [4]
+  --proxy COMMAND            a proxy between client and agent; repeatable
+  --drain SECONDS            how long answers may come after client EOF [5]
+  --kill-grace SECONDS       how long the agent may then take to end [4]
   --max-frame BYTES          longest message; units KiB, MiB, GiB [64MiB]
   --silence-timeout SECONDS  give up a prompt after such a silence, or off [off]
   --restart on-loss|never    what to do when the agent dies [on-loss]
@@ -176,7 +176,8 @@ Variables variables_of(const char* const* environment) {
 
 void warn_of_ignored(const Variables& variables, std::vector<std::string>& warnings) {
   // Not options, and names that packagers and build systems like.
-  static constexpr std::array<std::string_view, 3> silent{"KEYHOP_HELP", "KEYHOP_VERSION", "KEYHOP_JSON"};
+  static constexpr std::array<std::string_view, 4> silent{"KEYHOP_HELP", "KEYHOP_VERSION", "KEYHOP_JSON",
+                                                          place_variable};
   for (const auto& [name, value] : variables) {
     if (value.empty() || std::ranges::find(silent, name) != silent.end() || is_twin_of_option(name)) continue;
     warnings.push_back(fmt::format(
@@ -188,7 +189,8 @@ void warn_of_ignored(const Variables& variables, std::vector<std::string>& warni
 std::optional<Stop> set_from_config(const Config& config, const OptionRow& row, Options& options) {
   for (const auto& value : config) {
     if (value.row != &row) continue;
-    if (const auto problem = row.set(value.text, options); !problem.empty()) return usage(problem);
+    const auto problem = value.proxy ? add_proxy(*value.proxy, options) : row.set(value.text, options);
+    if (!problem.empty()) return usage(problem);
   }
   return std::nullopt;
 }
@@ -255,6 +257,15 @@ std::string_view directory_in(const char* const* environment, std::string_view n
   return {};
 }
 
+// What a keyhop above wrote; anything else is nobody's.
+std::string place_in(const Variables& variables) {
+  constexpr std::size_t bytes_max = 64;
+  const auto found = variables.find(place_variable);
+  if (found == variables.end() || found->second.size() > bytes_max) return {};
+  const bool is_place = found->second.find_first_not_of("0123456789.") == std::string_view::npos;
+  return is_place ? std::string(found->second) : std::string();
+}
+
 std::string default_ledger_path(const char* const* environment) {
   const std::string_view state = directory_in(environment, "XDG_STATE_HOME");
   if (!state.empty()) return fmt::format("{}/keyhop/ledger.db", state);
@@ -303,16 +314,13 @@ std::optional<Stop> set_command(const Words& words, const std::vector<std::strin
   }
   if (words.json) return usage("--json belongs to keyhop rules and keyhop ledger");
   if (after == nullptr && on_terminal) return Stop{std::string(help), exit_usage};
-  if (after == nullptr) {
-    return usage(
-        "no agent: put it after --, as in keyhop -- AGENT (a hop in a conductor's chain is not in this "
-        "version)");
-  }
+  // An agent that looks after its keys itself needs no memory of ours.
+  if (options.core.keys == KeyMode::forward) options.core.ledger = false;
+  options.core.agent_command = "conductor";
+  if (after == nullptr) return std::nullopt;  // a component of whoever started it
   if (after->empty() || after->front().empty()) return usage("no agent after --");
   options.agent = *after;
   options.core.agent_command = fmt::format("{}", fmt::join(*after, " "));
-  // An agent that looks after its keys itself needs no memory of ours.
-  if (options.core.keys == KeyMode::forward) options.core.ledger = false;
   return std::nullopt;
 }
 
@@ -339,6 +347,7 @@ std::variant<Options, Stop> parse_options(int argc, const char* const* argv, con
   if (!options.core.ledger) options.ledger_path.clear();
   if (options.core.ledger && options.ledger_path.empty())
     options.ledger_path = default_ledger_path(environment);
+  options.place = place_in(variables);
   warn_of_ignored(variables, options.warnings);
   return options;
 }

@@ -24,12 +24,22 @@ inline constexpr int exit_usage = 64;  // EX_USAGE of sysexits
 enum class Command : std::uint8_t { relay, rules, ledger };
 enum class LogFormat : std::uint8_t { text, json };
 
+// A proxy between client and agent.
+struct ProxyOption {
+  std::vector<std::string> command = {};      // never empty, nor its first word
+  std::vector<std::string> environment = {};  // "NAME=value", set for it beside keyhop's own
+  bool is_bypassed = false;                   // once it cannot go on the chain does without it
+  friend bool operator==(const ProxyOption&, const ProxyOption&) = default;
+};
+
 struct Options {
   Command command = Command::relay;
 
   // relay
-  Settings core;                   // without salt and the random part of id_prefix: the shell's
-  std::vector<std::string> agent;  // the words after `--`; never empty for Command::relay
+  Settings core;                     // without salt and the random part of id_prefix: the shell's
+  std::vector<std::string> agent;    // the words after `--`; empty: keyhop is a component of a conductor
+  std::vector<ProxyOption> proxies;  // --proxy or [[proxy]], in the order of the chain
+  std::string place;                 // of keyhop itself below other keyhops ("2.1"); empty: below none
   std::optional<LogLevel> log_level = LogLevel::info;  // the least that is said; nullopt: nothing
   LogFormat log_format = LogFormat::text;
   std::optional<std::string> log_file;  // log lines go there too
@@ -64,6 +74,9 @@ std::variant<Options, Stop> parse_options(int argc, const char* const* argv, con
 
 // Where the ledger is by default, for a user with this home directory who set no XDG_STATE_HOME.
 std::string ledger_path_in(std::string_view home);
+
+// Where a keyhop tells those that it starts what their place below it is.
+inline constexpr std::string_view place_variable = "KEYHOP_PLACE";
 
 // Whether a variable is the twin of an option, of this version or a later one. Such variables are keyhop's
 // own and not passed on to the agent. `name` without "=value".

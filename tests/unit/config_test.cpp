@@ -15,6 +15,7 @@
 #include "proxy/core/limits.h"
 #include "proxy/shell/options.h"
 #include "tests/unit/descriptors.h"
+#include "tests/unit/options_parts.h"
 
 namespace acp::shell {
 namespace {
@@ -39,23 +40,8 @@ ConfigProblem refused(std::string_view bytes) {
   return std::get<ConfigProblem>(parsed);
 }
 
-bool mentions(std::string_view text, std::string_view word) {
-  return text.find(word) != std::string_view::npos;
-}
-
-// A pipe that holds `bytes` (few) and its end, as a path.
-class Held {
- public:
-  explicit Held(std::string_view bytes) : pipe_(test::make_pipe()) {
-    REQUIRE(::write(pipe_.writing.number(), bytes.data(), bytes.size()) ==
-            static_cast<ssize_t>(bytes.size()));
-    pipe_.writing.reset();
-  }
-  std::string path() const { return "/proc/self/fd/" + std::to_string(pipe_.reading.number()); }
-
- private:
-  Pipe pipe_;
-};
+using test::Held;
+using test::mentions;
 
 std::variant<Options, Stop> options_of(const Words& arguments, std::string_view file,
                                        const Words& environment = {}) {
@@ -149,7 +135,7 @@ TEST_CASE("what is refused in which line") {
       {"\n\n[options]\ndrain = 1", 3, "unknown table \"options\""},
       {"\n[a.b]\n", 2, "unknown table \"a\""},
       {"a.b = 1", 1, "unknown table \"a\""},
-      {"\n[[proxy]]\ncommand = 'x'", 2, "unknown table \"proxy\": it is not in this version"},
+      {"\n[proxy]\ncommand = 'x'", 2, "proxy: give an array of strings, not a table"},
       {"trace = 'x'", 1, "unknown option \"trace\": it is not in this version"},
       {"z = 1\ny = 1\ndrain = -1\na = 1", 1, "\"z\""},  // not the first of the alphabet
       {"drain = 1\n\ndrain = 2", 3, "drain"},

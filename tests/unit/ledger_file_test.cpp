@@ -35,7 +35,7 @@ using test::row_of;
 using test::TemporaryDirectory;
 
 LedgerSettings settings_for(const std::string& path, Duration patience = std::chrono::seconds(5)) {
-  return {path, patience, std::nullopt};
+  return {.path = path, .patience = patience};
 }
 
 LedgerError open_once(const std::string& path, std::vector<std::string>* warnings = nullptr) {
@@ -142,7 +142,7 @@ TEST_CASE("commits last by log and sync where one machine has the disk, else wit
   const std::string path = directory.file("ledger.db");
   make_ledger(path);  // with a log: /tmp is local
   for (int run = 0; run < 2; ++run) {
-    Ledger ledger({path, std::chrono::seconds(5), is_local});
+    Ledger ledger({.path = path, .patience = std::chrono::seconds(5), .is_local = is_local});
     REQUIRE(ledger.open() == LedgerError::none);
     CHECK(rows_of(ledger) == static_cast<std::size_t>(1 + run));
     CHECK(add(ledger, 10 + run) == LedgerError::none);

@@ -50,7 +50,7 @@ void wait_for_children() {
 }
 
 LedgerSession session_at(const std::string& path) {
-  Ledger ledger({path, std::chrono::seconds(5), std::nullopt});
+  Ledger ledger({.path = path, .patience = std::chrono::seconds(5)});
   LedgerSession found;
   CHECK(ledger.open() == LedgerError::none);
   CHECK(ledger.read("agent", "s", found) == LedgerError::none);
@@ -113,7 +113,7 @@ TEST_CASE("a killed keyhop's run lives until its agent is gone, and the agent ha
                              directory.file("open") + "'; echo $$ >&9; read line <'" + hold + "'";
   test::Keyhop keyhop;
   keyhop.settings.log.level = std::nullopt;
-  keyhop.settings.ledger = LedgerSettings{path, std::chrono::seconds(5), std::nullopt};
+  keyhop.settings.ledger = LedgerSettings{.path = path, .patience = std::chrono::seconds(5)};
   keyhop.settings.orphan_grace = std::chrono::hours(1);
   auto in = make_pipe();
   if (kind == "started after") {
@@ -168,7 +168,7 @@ TEST_CASE("a keyhop that ends by itself leaves no living run", "[ledger]") {
   auto out = make_pipe();
   test::Keyhop keyhop;
   keyhop.settings.log.level = std::nullopt;
-  keyhop.settings.ledger = LedgerSettings{path, std::chrono::seconds(5), std::nullopt};
+  keyhop.settings.ledger = LedgerSettings{.path = path, .patience = std::chrono::seconds(5)};
   keyhop.start<OwnerCore<false>>("exit 7", null.number(), out.writing.number(), null.number());
   out.writing.reset();
   CHECK(test::read_all(out.reading.number()) == "written\n");

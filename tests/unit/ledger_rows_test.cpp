@@ -31,7 +31,7 @@ class Fixture {
   // Another run: the one before has ended.
   void reopen() {
     ledger.reset();
-    ledger = std::make_unique<Ledger>(LedgerSettings{path, std::chrono::seconds(5), std::nullopt});
+    ledger = std::make_unique<Ledger>(LedgerSettings{.path = path, .patience = std::chrono::seconds(5)});
     REQUIRE(ledger->open() == LedgerError::none);
   }
   LedgerError commit(std::string session, std::vector<LedgerChange> changes) {
@@ -156,7 +156,7 @@ TEST_CASE("a conflict takes back its own batch and no other", "[ledger]") {
 
 TEST_CASE("two runs at one file see each other's rows and cannot write the same key", "[ledger]") {
   Fixture at;
-  Ledger second({at.path, std::chrono::seconds(5), std::nullopt});
+  Ledger second({.path = at.path, .patience = std::chrono::seconds(5)});
   REQUIRE(second.open() == LedgerError::none);
   CHECK(second.run() != at.ledger->run());
   CHECK(second.salt() == at.ledger->salt());

@@ -91,7 +91,7 @@ class Told {
 };
 
 LedgerSettings settings_for(const std::string& path, Duration patience = std::chrono::seconds(5)) {
-  return {path, patience, std::nullopt};
+  return {.path = path, .patience = patience};
 }
 
 // Adds rows without end, starts agents beside that, and ends after many of them.

@@ -54,24 +54,24 @@ TEST_CASE("an agent's end is told with its last words", "[own_error]") {
   auto agent = parsed("1", {.message = "m", .agent = &end})["error"]["data"]["agent"];
   CHECK(agent["exitCode"] == 3);
   CHECK(agent["stderrTail"] == "line\n\x01\xEF\xBF\xBD");
-  CHECK(describe(end) == "exited with code 3");
+  CHECK(describe(end) == "agent exited with code 3");
 
   end.status = ExitStatus{ExitStatus::Kind::signalled, SIGKILL};
   agent = parsed("1", {.message = "m", .agent = &end})["error"]["data"]["agent"];
   CHECK(agent["signal"] == SIGKILL);
   CHECK_FALSE(agent.contains("exitCode"));
-  CHECK(describe(end) == "was killed by signal 9 (Killed)");
+  CHECK(describe(end) == "agent was killed by signal 9 (Killed)");
 
   end = AgentEnd{};
   end.start_error = ENOENT;
   agent = parsed("1", {.message = "m", .agent = &end})["error"]["data"]["agent"];
   CHECK(agent["startError"] == "No such file or directory");
-  CHECK(describe(end) == "could not be started (No such file or directory)");
+  CHECK(describe(end) == "agent could not be started (No such file or directory)");
 
   end = AgentEnd{};
   agent = parsed("1", {.message = "m", .agent = &end})["error"]["data"]["agent"];
   CHECK(agent == nlohmann::json{{"stderrTail", ""}});
-  CHECK(describe(end) == "went away");
+  CHECK(describe(end) == "agent went away");
 }
 
 TEST_CASE("what is said of a lost request", "[own_error]") {

@@ -39,7 +39,7 @@ Pending* by_wire(PendingTable& table, const std::string& token) {
 
 // What the table should hold, in order of arrival.
 struct Row {
-  std::string sender;  // empty once abandoned
+  std::string sender;  // empty once nobody waits
   std::string wire;    // empty while it has none
   Pending* pending;
 };
@@ -54,7 +54,7 @@ class Model {
       if (grows || rows_.empty()) {
         add_row(random);
       } else if (choice == 9) {
-        abandon_row(pick(random));
+        forget_row(pick(random));
       } else {
         remove_row(pick(random));
       }
@@ -94,21 +94,21 @@ class Model {
     wire(table_, pending, at->wire);
     by_wire_[at->wire] = at;
   }
-  void forget_sender(const Row& row) {
+  void forget_id(const Row& row) {
     auto& same = by_sender_[row.sender];
     same.erase(std::find(same.begin(), same.end(), row.pending));
   }
   void remove_row(At at) {
-    if (!at->sender.empty()) forget_sender(*at);
+    if (!at->sender.empty()) forget_id(*at);
     if (!at->wire.empty()) by_wire_.erase(at->wire);
     table_.remove(*at->pending);
     rows_.erase(at);
   }
-  void abandon_row(At at) {
+  void forget_row(At at) {
     if (at->sender.empty()) return;
-    forget_sender(*at);
+    forget_id(*at);
     at->sender.clear();
-    table_.abandon(*at->pending);
+    table_.forget_sender(*at->pending);
   }
   void check_some(test::Random& random) {
     const std::string number = std::to_string(random.below(50));
@@ -127,7 +127,6 @@ class Model {
       REQUIRE(pending == row.pending);
       REQUIRE(pending->sender_id == row.sender);
       REQUIRE(pending->wire_id == row.wire);
-      REQUIRE((pending->state == PendingState::abandoned) == row.sender.empty());
       REQUIRE(&table_.at(pending->row) == pending);
       if (!row.wire.empty()) REQUIRE(by_wire(table_, row.wire) == pending);
       pending = table_.after(*pending);
@@ -203,11 +202,12 @@ TEST_CASE("a row that is used again is a fresh one", "[pending]") {
   CHECK(by_wire(table, "2") == nullptr);
 }
 
-TEST_CASE("an abandoned row keeps its wire id and frees its sender's", "[pending]") {
+TEST_CASE("a row whose sender waits no more keeps its wire id and frees its sender's", "[pending]") {
   PendingTable table;
   Pending& first = add(table, "1");
   wire(table, first, "1");
-  table.abandon(first);
+  table.forget_sender(first);
+  table.forget_sender(first);  // there is nothing more to forget
   CHECK(by_sender(table, "1") == nullptr);
   CHECK(by_wire(table, "1") == &first);
   Pending& second = add(table, "1");

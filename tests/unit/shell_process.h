@@ -105,8 +105,7 @@ class Keyhop {
     if (setup) setup();
     shell::fill_stdio();
     CoreType core;
-    settings.command = {"sh", "-c", script};
-    settings.environment = shell::agent_environment(environ);
+    settings.components = {{{"sh", "-c", script}, shell::agent_environment(environ), "agent"}};
     int status = 0;
     {
       shell::Shell relay(core, settings);
