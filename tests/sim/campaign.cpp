@@ -98,20 +98,21 @@ int Campaign::close() {
   const double rate = static_cast<double>(done_.load()) / took;
   if (options_.json) {
     fmt::print(
-        R"({{"histories":{},"relay":{},"lives":{},"guard":{},"phases":{},"failed":{},"faults":{},"withoutFault":{},)"
+        R"({{"histories":{},"relay":{},"lives":{},"guard":{},"phases":{},"chains":{},"failed":{},"faults":{},"withoutFault":{},)"
         R"("events":{},"messages":{},"traceHash":"{:016x}","seconds":{:.3f},"perSecond":{:.0f},"threads":{}}})"
         "\n",
         done_.load(), sums_.histories[0], sums_.histories[1], sums_.histories[2], sums_.histories[3],
-        failed_.load(), sums_.faults, sums_.faultless, sums_.events, sums_.messages, sums_.hash, took, rate,
-        options_.jobs);
+        sums_.histories[4], failed_.load(), sums_.faults, sums_.faultless, sums_.events, sums_.messages,
+        sums_.hash, took, rate, options_.jobs);
   } else {
     fmt::print(
-        "{} histories (relay {}, lives {}, guard {}, phases {}), {} failed; {} faults, histories without a "
+        "{} histories (relay {}, lives {}, guard {}, phases {}, chains {}), {} failed; {} faults, histories "
+        "without a "
         "fault: {}; "
         "{} events, {} messages\ntrace hash over all {:016x}; {:.1f} s, {:.0f}/s on {} threads\n",
         done_.load(), sums_.histories[0], sums_.histories[1], sums_.histories[2], sums_.histories[3],
-        failed_.load(), sums_.faults, sums_.faultless, sums_.events, sums_.messages, sums_.hash, took, rate,
-        options_.jobs);
+        sums_.histories[4], failed_.load(), sums_.faults, sums_.faultless, sums_.events, sums_.messages,
+        sums_.hash, took, rate, options_.jobs);
   }
   const std::string missed = options_.coverage ? sums_.coverage.wrong() : std::string();
   if (options_.coverage) fmt::print("{}", sums_.coverage.table());

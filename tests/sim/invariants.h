@@ -48,6 +48,9 @@ enum class Invariant : std::uint8_t {
   row_first,
   decidable,
   one_history,
+  apart,
+  keys,
+  scope,
   count_,
 };
 
@@ -131,6 +134,12 @@ inline constexpr InvariantFacts invariants[] = {
     {Invariant::decidable, "decidable", Promise::rfd,
      "Where the agent's history says what became of a prompt, its retry is not answered unknown."},
     {Invariant::one_history, "one history", Promise::keyhop, "One seed gives one history."},
+    {Invariant::apart, "apart", Promise::keyhop,
+     "The end of a chain's component starts and ends no other component's process."},
+    {Invariant::keys, "keys", Promise::rfd,
+     "A key reaches the agent as the client gave it, through every component before it."},
+    {Invariant::scope, "scope", Promise::protocol,
+     "An elicitation that belongs to a request names it by the id that its receiver knows."},
 };
 
 constexpr std::string_view name_of(Invariant invariant) noexcept {

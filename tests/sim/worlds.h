@@ -16,12 +16,12 @@
 
 namespace acp::sim {
 
-enum class Which : std::uint8_t { relay, lives, guard, phases };
-inline constexpr std::size_t worlds_count = 4;
+enum class Which : std::uint8_t { relay, lives, guard, phases, chains };
+inline constexpr std::size_t worlds_count = 5;
 
-// all: every seed in one of them, by its number. both: every seed in relay and in lives. each: every seed in
-// every one.
-enum class Worlds : std::uint8_t { relay, lives, guard, phases, both, all, each };
+// all: every seed in one of the first four, by its number. both: every seed in relay and in lives. each:
+// every seed in every one of the four.
+enum class Worlds : std::uint8_t { relay, lives, guard, phases, chains, both, all, each };
 
 std::string_view name_of(Which which) noexcept;
 std::optional<Worlds> worlds_named(std::string_view name) noexcept;
