@@ -15,6 +15,7 @@ OPTIONS = {
         ['["_x/save=keyed", "_x/load=idempotent"]', "[]"],
         ['"_x/save=keyed"', '["_x"]', "[1]", '["_x=keyed", "_x=keyed"]', '["session/prompt=keyed"]'],
     ),
+    "proxy": (['["cat"]', "['cat \"-\"']", "[]"], ['"cat"', "[1]", '["cat \'"]', '[""]', '["  "]']),
     "drain": (["1.5", "0", '"2.5"'], ["-1", "1e9", "nan", '"soon"', "[1]", "1979-05-27"]),
     "kill-grace": (["0", "0.25", '"3"'], ["-0.5", "false", '"1s"']),
     "max-frame": (['"1MiB"', "1_048_576", "0x100000"], ['"1XB"', "1.5", "0", "{}"]),
@@ -81,7 +82,12 @@ def every_option_takes_what_its_flag_takes(room):
 
 @test()
 def the_advice_is_that_of_the_flag(room):
-    for name, value in (("drain", "soon"), ("keys", "sometimes"), ("max-frame", "1XB"), ("restart-limit", "3")):
+    for name, value in (
+        ("drain", "soon"),
+        ("keys", "sometimes"),
+        ("max-frame", "1XB"),
+        ("restart-limit", "3"),
+    ):
         _, _, by_flag = room.run_to_end(f"--{name}={value}", "--", "true")
         path = file_of(room, f'{name} = "{value}"\n')
         _, _, by_file = room.run_to_end("--config", path, "--", "true")
@@ -110,7 +116,9 @@ def the_variable_names_a_file_and_is_not_passed_on(room):
     status, _, err = room.run_to_end("--", *command, environment={"KEYHOP_CONFIG": path})
     expect_equal(status, 7, f"exit status: {err!r}")
     status, _, err = room.run_to_end("--", *command, environment={"KEYHOP_CONFIG": room.path("none")})
-    expect(status == USAGE and "KEYHOP_CONFIG" in err and room.path("none") in err, f"no file: {status} {err!r}")
+    expect(
+        status == USAGE and "KEYHOP_CONFIG" in err and room.path("none") in err, f"no file: {status} {err!r}"
+    )
     wrong = file_of(room, "\nnonsense = 1\n", "wrong.toml")
     status, _, err = room.run_to_end("--", *command, environment={"KEYHOP_CONFIG": wrong})
     expect(status == USAGE and f"{wrong}:2: " in err, f"a wrong file: {status} {err!r}")
@@ -137,7 +145,8 @@ WRONG = {
     "a key with dashes": ("--drain = 1", 1, 'unknown option "--drain"'),
     "a key with underscores": ("kill_grace = 1", 1, 'unknown option "kill_grace"'),
     "an unknown table": ("\n\n[options]\ndrain = 1\n", 3, 'unknown table "options"'),
-    "a component": ('\n[[proxy]]\ncommand = "x"\n', 2, 'unknown table "proxy"', "not in this version"),
+    "a component without a command": ('\n[[proxy]]\nargs = ["x"]\n', 2, "[[proxy]] needs a command"),
+    "a component with too much": ('\n[[proxy]]\ncommand = "x"\nx = "y"\n', 4, 'unknown option "proxy.x"'),
     "an option of later": ('\ntrace = "x"\n', 2, 'unknown option "trace"', "not in this version"),
     "a table for an option": ("\n[drain]\n", 2, "drain: give a number"),
     "dotted": ("drain.seconds = 1", 1, "drain: give a number"),
@@ -191,7 +200,10 @@ def a_pipe_will_do(room):
     with os.fdopen(reading) as file:
         result = subprocess.run(
             [room.keyhop, "--config", "/dev/stdin", "--", "true"],
-            env=room.environment(), stdin=file, capture_output=True, check=False,
+            env=room.environment(),
+            stdin=file,
+            capture_output=True,
+            check=False,
         )
     expect(result.returncode == USAGE and b"/dev/stdin:2: " in result.stderr, f"{result.stderr!r}")
 
@@ -208,7 +220,9 @@ def the_ledger_of_the_file_is_that_of_keyhop_ledger(room):
     expect(by_name[0] == 0 and "[]" != by_name[1].strip(), f"the ledger: {by_name}")
     expect_equal(room.run_to_end("ledger", "--json", "--config", path)[:2], by_name[:2], "by flag")
     expect_equal(
-        room.run_to_end("ledger", "--json", environment={"KEYHOP_CONFIG": path})[:2], by_name[:2], "by variable"
+        room.run_to_end("ledger", "--json", environment={"KEYHOP_CONFIG": path})[:2],
+        by_name[:2],
+        "by variable",
     )
     status, _, err = room.run_to_end("ledger", "--config", file_of(room, "x = 1"))
     expect(status == USAGE and "keyhop.toml:1: " in err, f"a wrong file: {status} {err!r}")

@@ -4,16 +4,15 @@ Each dialogue is run once without a fault, to count its bytes, and then once for
 dies: all of them in long mode, else a sample that is spread evenly. KEYHOP_SEED chooses another one.
 """
 
-import collections
-import json
 import os
 import random
 import shutil
 import signal
 
 from dialogues import DIALOGUES, Talk, Unusable
-from harness import Failure, TimedOut, expect, expect_equal, main, test
+from harness import Failure, TimedOut, expect, main, test
 from restart import once
+from zeros import expect_three_zeros
 
 LONG = os.environ.get("KEYHOP_TESTS_LONG") == "1"
 PLACES = 25  # of one dialogue, of its output and input together
@@ -44,29 +43,6 @@ def run(room, name, dialogue, fault=None):
     expect(talk.usable or status != 0, "the dialogue was not held")
     expect(len(history.epochs()) <= 1 + died, "a start too many")
     return talk, history
-
-
-def expect_three_zeros(talk, history):
-    """No effect twice, every answer once, no success without its effect, no error where none is due."""
-    expect_equal(talk.client.unsettled(), {}, "requests without exactly one answer")
-    acts = collections.Counter(row["params"]["n"] for row in history.acts("_test/act"))
-    inserted = collections.Counter(row["hash"] for row in history.insertions())
-    tools = collections.Counter(row["tool"] for row in history.effects("tool"))
-    for what, counts in (("acts", acts), ("insertions", inserted), ("tools", tools)):
-        twice = [name for name, count in counts.items() if count > 1]
-        expect_equal(twice, [], f"{what} more than once")
-    texts = {json.loads(row["sent"])[0]["text"] for row in history.user_messages()}
-    for number, asked in talk.asked.items():
-        (answer,) = talk.client.answers(number)
-        if "error" in answer:
-            expect(not talk.usable or talk.may_fail(asked, answer["error"]), f"{asked}: {answer}")
-        elif asked.method == "_test/act":
-            expect(asked.params["n"] in acts, f"{asked} was answered and is not done")
-        elif asked.method == "session/prompt" and not asked.cancelled:
-            expect(asked.params["prompt"][0]["text"] in texts, f"{asked} was answered and is not there")
-    for group in talk.joined:
-        results = {json.dumps(talk.client.answers(number)[0].get("result")) for number in group}
-        expect_equal(len(results), 1, "different answers of one prompt")
 
 
 def places(seed, lines):
