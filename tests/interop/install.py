@@ -38,13 +38,13 @@ def require_programs():
         raise Missing("Python's venv module (Debian: python3-venv)")
 
 
-def _run(command, cwd=None):
+def run(command, cwd=None):
     result = subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if result.returncode != 0:
         raise Failed(f"{' '.join(map(str, command))}\n{(result.stdout + result.stderr)[-2000:]}")
 
 
-def _directory(cache, name, pins, install):
+def cached(cache, name, pins, install):
     """The directory for these pins, made by `install(directory)` if it is not complete yet."""
     digest = hashlib.sha256(b"\0".join(pins)).hexdigest()[:12]
     directory = cache / f"{name}-{digest}"
@@ -66,9 +66,9 @@ def node_modules(cache):
     def install(directory):
         for file in files:
             shutil.copy(HERE / file, directory)
-        _run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"], cwd=directory)
+        run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"], cwd=directory)
 
-    return _directory(cache, "node", [(HERE / file).read_bytes() for file in files], install) / "node_modules"
+    return cached(cache, "node", [(HERE / file).read_bytes() for file in files], install) / "node_modules"
 
 
 def python(cache):
@@ -76,7 +76,7 @@ def python(cache):
     pins = [(HERE / "requirements.txt").read_bytes(), os.fsencode(sys.executable), sys.version.encode()]
 
     def install(directory):
-        _run([sys.executable, "-m", "venv", str(directory)])
+        run([sys.executable, "-m", "venv", str(directory)])
         pip = [
             str(directory / "bin/python"),
             "-m",
@@ -85,6 +85,6 @@ def python(cache):
             "--quiet",
             "install",
         ]
-        _run([*pip, "--no-input", "--requirement", str(HERE / "requirements.txt")])
+        run([*pip, "--no-input", "--requirement", str(HERE / "requirements.txt")])
 
-    return _directory(cache, "python", pins, install) / "bin/python"
+    return cached(cache, "python", pins, install) / "bin/python"
