@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <string>
 #include <string_view>
 #include <sys/wait.h>
@@ -27,6 +28,14 @@ using Words = std::vector<std::string>;
   std::fprintf(stderr, "bench: %.*s failed: %s\n", static_cast<int>(what.size()), what.data(),
                std::strerror(errno));
   std::exit(1);
+}
+
+// This process and all that it starts.
+inline void pin_to_one_core() {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(0, &one);
+  if (::sched_setaffinity(0, sizeof one, &one) != 0) fail("sched_setaffinity");
 }
 
 inline void write_all(int to, std::string_view bytes) {

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <sched.h>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,10 +67,7 @@ int run(int count, char** words) {
     return 64;
   }
   const std::string own = own_path();
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(0, &one);
-  if (::sched_setaffinity(0, sizeof one, &one) != 0) fail("sched_setaffinity");
+  pin_to_one_core();
 
   std::vector<Relay> relays;
   relays.push_back({"direct", {own, "--agent"}, {}, {}, {}, {}, {}, {}});
