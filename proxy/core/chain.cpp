@@ -166,7 +166,7 @@ void Chain::on(const LinkEnded& event) {
     if (outer_ && event.end != LinkEnd::write_failed) {
       if (const auto frame = outer_framer_.finish()) read_conductor(*frame);
     }
-    client_ended_ = ending_ = true;
+    ending_ = true;
     tell(0, event);
     if (is_component_) end_without_process(size() - 1);
     return;

@@ -165,7 +165,6 @@ class Chain {
   };
   std::deque<Crossing> crossings_;
   bool ending_ = false;  // somebody told keyhop to go
-  bool client_ended_ = false;
   int signal_ = 0;
   std::optional<int> broken_status_;  // of the component whose end ended the chain
   bool over_ = false;

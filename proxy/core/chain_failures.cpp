@@ -119,6 +119,10 @@ void Chain::on_over(std::size_t edge, int status) {
     queue_.emplace_back(edge - 1, AgentExited{epoch, {ExitStatus::Kind::exited, status}});
     end_without_process(edge - 1);
   }
+  constexpr int cannot_start = 69;
+  constexpr int spent = 75;
+  // Also if the client has closed meanwhile: that was why nothing went on.
+  if (!broken_status_ && (status == cannot_start || status == spent)) broken_status_ = status;
   if (ending_) return;
   ending_ = true;
   broken_status_ = status;

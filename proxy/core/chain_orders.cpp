@@ -183,9 +183,11 @@ void Chain::report(std::size_t edge) {
   if (station.is_bypassed) {
     line += ", bypassed";
   } else if (station.hop) {
-    line += fmt::format(", spoken to as {}/…, {} requests to it and {} of its own open on its link",
-                        station.hop->spelling() == Spelling::current ? "proxy" : "_proxy",
-                        station.hop->asked(), station.hop->heard());
+    line += fmt::format(", spoken to as {}/...; open on its link: to it ",
+                        station.hop->spelling() == Spelling::current ? "proxy" : "_proxy");
+    station.hop->asked().describe(line);
+    line += ", from it ";
+    station.hop->heard().describe(line);
   }
   line += '\n';
   actions_->add(WriteStderr{actions_->arena().add(line)});

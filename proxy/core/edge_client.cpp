@@ -140,10 +140,23 @@ void Edge::refuse_oversize(const Frame& frame, Step& step) {
       step);
 }
 
-// A component that was started again asks its successor to initialize, which did so long ago. With something
-// new to say it is a client's own second initialize, which v2 knows.
+// A component that was started again asks its successor to initialize, which did so long ago, or is at it.
+// With something new to say it is a client's own second initialize, which v2 knows.
 bool Edge::answer_initialize_again(const rules::MethodFacts& facts, Step& step) {
   if (facts.id != MethodId::initialize || !std::exchange(is_repeated_client_, false)) return false;
+  if (!is_initialized()) {
+    for (Pending* asked = from_client_.oldest(); asked != nullptr; asked = from_client_.after(*asked)) {
+      if (asked->facts->id != MethodId::initialize || asked->state != PendingState::sent ||
+          asked->stored.empty())
+        continue;
+      scanner_.scan(asked->stored_text(), stored_);
+      if (stored_.raw(Slot::params) != envelope_.raw(Slot::params)) return false;
+      from_client_.set_sender(*asked, envelope_.raw(Slot::id), read_id(envelope_.raw(Slot::id), id_scratch_));
+      --unasked_;
+      return true;
+    }
+    return false;
+  }
   if (version_ == rules::Version::v2 && envelope_.raw(Slot::params) != initialize_params_) return false;
   out_ = fmt::format("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{}}}\n", envelope_.raw(Slot::id),
                      initialize_result_);

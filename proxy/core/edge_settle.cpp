@@ -226,7 +226,7 @@ void Edge::give_up(Pending& pending, Step& step) {
 }
 
 void Edge::replace_client(Step& step) {
-  is_repeated_client_ = is_initialized();
+  is_repeated_client_ = true;
   client_framer_ = Framer(settings_.frame_bytes_max);
   deferred_.clear();
   deferred_bytes_ = 0;

@@ -75,8 +75,9 @@ class Hop {
 
   // The peer's, once its initialize was answered or (component) came.
   Spelling spelling() const noexcept { return spelling_; }
-  std::size_t asked() const noexcept { return asked_.size(); }
-  std::size_t heard() const noexcept { return heard_.size(); }
+  // What keyhop wrote and the peer has not answered; what the peer asked and keyhop has not.
+  const HopIds& asked() const noexcept { return asked_; }
+  const HopIds& heard() const noexcept { return heard_; }
 
  private:
   struct Splice {

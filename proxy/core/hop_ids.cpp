@@ -58,6 +58,20 @@ bool HopIds::take(const IdView& link_id, Row& taken) {
   return true;
 }
 
+void HopIds::describe(std::string& out) const {
+  constexpr std::size_t shown_max = 8;
+  constexpr std::size_t id_bytes_max = 60;
+  out += std::to_string(size());
+  std::size_t shown = 0;
+  for (std::uint32_t row = oldest_; row != none && shown < shown_max; row = rows_[row].newer, ++shown) {
+    const Row& open = rows_[row];
+    out.append(shown == 0 ? " (" : ", ").append(open.edge_id, 0, id_bytes_max);
+    if (open.link_id != open.edge_id) out.append(" as ").append(open.link_id, 0, id_bytes_max);
+    if (open.course == Course::wrapped) out += " in an envelope";
+  }
+  if (shown > 0) out += shown < size() ? ", ...)" : ")";
+}
+
 void HopIds::remove(std::uint32_t row) {
   Row& leaving = rows_[row];
   by_edge_.remove(edge_hash(leaving.course, read_id(leaving.edge_id, scratch_)), row);

@@ -39,6 +39,9 @@ class HopIds {
   // It is answered: its row is copied and leaves. False if there is none.
   bool take(const IdView& link_id, Row& taken);
   std::size_t size() const noexcept { return rows_.size() - free_.size(); }
+  // How many are open and, for a person, which: the oldest few, each as the edge has it and as it is on the
+  // link. "2 (7, \"a1\" as \"k-1\" in an envelope)"
+  void describe(std::string& out) const;
 
  private:
   static std::uint64_t edge_hash(Course course, const IdView& id) noexcept;

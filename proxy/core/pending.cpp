@@ -29,11 +29,16 @@ Pending& PendingTable::add(std::string_view sender_token, const IdView& sender) 
   if (newest_ != Pending::no_row) rows_[newest_].newer = row;
   newest_ = row;
   if (oldest_ == Pending::no_row) oldest_ = row;
-  pending.sender_id.assign(sender_token);
-  pending.sender_hash = hash_id(sender);
-  by_sender_.add(pending.sender_hash, row);
+  set_sender(pending, sender_token, sender);
   ++count_;
   return pending;
+}
+
+void PendingTable::set_sender(Pending& pending, std::string_view sender_token, const IdView& sender) {
+  INVARIANT(pending.sender_id.empty());
+  pending.sender_id.assign(sender_token);
+  pending.sender_hash = hash_id(sender);
+  by_sender_.add(pending.sender_hash, pending.row);
 }
 
 void PendingTable::set_wire_id(Pending& pending, std::string_view wire_token, const IdView& wire) {

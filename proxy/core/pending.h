@@ -110,6 +110,8 @@ class PendingTable {
   // The sender waits no more (it has its answer, or is gone), the receiver still owes one: the row stays for
   // that, its sender id is free again.
   void forget_sender(Pending& pending) noexcept;
+  // Another one asks for the same, and gets the answer. The row has no sender.
+  void set_sender(Pending& pending, std::string_view sender_token, const IdView& sender);
 
   Pending& at(std::uint32_t row) noexcept { return rows_[row]; }
   // The oldest row whose sender wrote this id, or null.

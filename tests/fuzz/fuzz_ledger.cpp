@@ -49,7 +49,7 @@ acp::LedgerBatch one_row() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   static const Place place;
   const std::string path = place.file(fuzz::view_of(bytes, size));
-  acp::shell::Ledger ledger({path, std::chrono::milliseconds(1), true});
+  acp::shell::Ledger ledger({.path = path, .patience = std::chrono::milliseconds(1), .is_local = true});
   if (ledger.open() != acp::LedgerError::none) return 0;
   const acp::LedgerBatch batch = one_row();
   const std::vector<acp::LedgerError> results = ledger.commit({&batch, 1});

@@ -257,6 +257,46 @@ TEST_CASE("a proxy that was restarted too often gets no time to think: what goes
   CHECK(talk.exit_status() == 0);
 }
 
+TEST_CASE("the client goes while a proxy waits for its budget: the status says so", "[chain][loss]") {
+  ChainPlan plan = plan_for(2);
+  const std::size_t which = GENERATE(0U, 1U);
+  plan.edges[which].settings.restart_limit.restarts_max = 1;
+  ChainTalk talk(plan);
+  talk.open();
+  talk.restarts(which);
+  talk.settle();
+  talk.exits(which);
+  talk.settle();
+  CHECK(talk.chain().relay(which).phase() == Phase::spent);
+  talk.end_client();
+  talk.pass(seconds(20));
+  talk.obey();
+  for (std::size_t number = 0; number <= 2; ++number) {
+    if (number != which) talk.exits(number, exited(0));
+  }
+  CHECK(talk.exit_status() == 75);
+}
+
+TEST_CASE("the client goes without a word to a proxy that could not be started: the status says so",
+          "[chain][loss]") {
+  const std::size_t which = GENERATE(0U, 1U);
+  ChainTalk talk(plan_for(2), false);
+  for (std::size_t number = 0; number <= 2; ++number) {
+    if (number == which) {
+      talk.happen(AgentStartFailed{talk.epoch(number), -2});
+    } else {
+      talk.starts(number);
+    }
+  }
+  talk.end_client();
+  talk.pass(seconds(20));
+  talk.obey();
+  for (std::size_t number = 0; number <= 2; ++number) {
+    if (number != which && !talk.exit_status()) talk.exits(number, exited(0));
+  }
+  CHECK(talk.exit_status() == 69);
+}
+
 TEST_CASE("a proxy that is never restarted ends the chain, with its own status", "[chain][loss]") {
   ChainPlan plan = plan_for(2);
   const std::size_t which = GENERATE(0U, 1U, 2U);

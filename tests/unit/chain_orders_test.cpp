@@ -149,9 +149,10 @@ TEST_CASE("a report has a line for each component, and its counters", "[chain][s
   CAPTURE(text);
   const auto has = [&](std::string_view words) { return text.find(words) != std::string::npos; };
   CHECK(
-      has("chain: 1 of 3: proxy p1, epoch 1, spoken to as proxy/…, 1 requests to it and 1 of its own open"));
-  CHECK(
-      has("chain: 2 of 3: proxy p2, epoch 2, spoken to as _proxy/…, 1 requests to it and 1 of its own open"));
+      has("chain: 1 of 3: proxy p1, epoch 1, spoken to as proxy/...; open on its link: to it 1 (0), from it "
+          "1 ("));
+  CHECK(has("chain: 2 of 3: proxy p2, epoch 2, spoken to as _proxy/...; open on its link: to it 1 ("));
+  CHECK(has(" in an envelope)\n"));
   CHECK(has("chain: 3 of 3: agent, epoch 1\n"));
   std::size_t counters = 0;
   for (std::size_t at = text.find("keyhop: counters:"); at != std::string::npos;

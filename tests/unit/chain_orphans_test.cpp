@@ -20,6 +20,34 @@ void take_over(ChainTalk& talk) {
   CHECK(methods_of(talk.take(0)) == Lines{"^session/update"});
 }
 
+TEST_CASE("an agent is asked to initialize once, also if the proxy before it dies meanwhile",
+          "[chain][loss]") {
+  const auto answered = GENERATE(as<std::string>(), "before it is asked again", "after that");
+  const auto params =
+      GENERATE(as<std::string>(), R"({"protocolVersion":2})", R"({"protocolVersion":2,"x":1})");
+  const std::string first = R"({"protocolVersion":2})";
+  ChainTalk talk(plan_for(1));
+  const auto ask = [&](const std::string& id, const std::string& with) {
+    REQUIRE(talk.take(0).size() == 1);  // its role, in one spelling or the other
+    talk.component(0, fmt::format(R"({{"jsonrpc":"2.0","id":{},"method":"proxy/successor",)"
+                                  R"("params":{{"method":"initialize","params":{}}}}})",
+                                  id, with));
+  };
+  talk.client(request_line("0", "initialize", first));
+  ask("5", first);
+  REQUIRE(methods_of(talk.take_agent()) == Lines{"initialize"});
+  talk.restarts(0);
+  const bool is_remembered = answered == "before it is asked again";
+  if (is_remembered) talk.agent(result_line("5", R"({"protocolVersion":2})"));
+  ask("7", params);
+  const bool is_other = params != first;
+  CHECK(methods_of(talk.take_agent()) == (is_other ? Lines{"initialize"} : Lines{}));
+  if (!is_remembered) talk.agent(result_line("5", R"({"protocolVersion":2})"));
+  if (is_other) talk.agent(result_line("7", R"({"protocolVersion":2})"));
+  CHECK(talk.take(0) == Lines{result_line("7", R"({"protocolVersion":2})")});
+  CHECK(talk.chain().relay(1).edge().open_requests() == 0);
+}
+
 TEST_CASE("what is proven absent is not sent again for a proxy that is gone", "[chain][loss]") {
   ChainPlan plan = plan_for(1);
   plan.edges[1].settings.recover_prompts = true;

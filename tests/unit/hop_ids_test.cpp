@@ -71,6 +71,28 @@ TEST_CASE("a row that left is used again, in any order of leaving", "[hop_ids]")
   }
 }
 
+TEST_CASE("what is open is told a person, the oldest few of it", "[hop_ids]") {
+  Ids at;
+  const auto told = [&] {
+    std::string out = "to it ";
+    at.ids.describe(out);
+    return out;
+  };
+  CHECK(told() == "to it 0");
+  at.add(Course::plain, "7", "7");
+  CHECK(told() == "to it 1 (7)");
+  at.add(Course::wrapped, "7", "\"k-1\"");
+  CHECK(told() == "to it 2 (7, 7 as \"k-1\" in an envelope)");
+  at.take("7");
+  const std::string half(60, 'x');
+  at.add(Course::plain, half + half, half + half);
+  CHECK(told() == "to it 2 (7 as \"k-1\" in an envelope, " + half + ")");
+  for (int id = 0; id < 6; ++id) at.add(Course::plain, std::to_string(id), std::to_string(id));
+  CHECK(told().ends_with(", 4, 5)"));
+  at.add(Course::plain, "6", "6");
+  CHECK(told().ends_with(", 4, 5, ...)"));
+}
+
 TEST_CASE("of too many open requests the oldest is forgotten", "[hop_ids]") {
   Ids at;
   for (std::size_t id = 0; id < limits::pending_max; ++id)

@@ -181,8 +181,8 @@ TEST_CASE("what a successor has for a component that was started again waits", "
   at.take(successor_line("5", R"("method":"session/new")"));
   at.give_wrapped(request_line("1", "x"));
   at.hop.begin_again();
-  CHECK(at.hop.asked() == 0);
-  CHECK(at.hop.heard() == 0);
+  CHECK(at.hop.asked().size() == 0);
+  CHECK(at.hop.heard().size() == 0);
   CHECK(at.give_wrapped(request_line("1", "x")).empty());
   CHECK(at.give_wrapped(R"({"jsonrpc":"2.0","method":"y"})").empty());
   CHECK(at.give_wrapped(cancel_line("1")).empty());  // behind its request
