@@ -1,10 +1,13 @@
 #include "tests/agents/fault_plan.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 
@@ -43,6 +46,23 @@ void become_null(int descriptor) {
   ::close(null);
 }
 
+// Another process. That it is gone before we go on makes the moment of its death a certain one.
+void shoot(const std::string& record) {
+  pid_t pid = 0;
+  std::ifstream file(record);
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, 2, "= ") == 0)
+      parse_number(std::string_view(line).substr(2, line.find(' ', 2) - 2), pid);
+  }
+  if (pid <= 0) return;
+  pollfd end{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)), POLLIN, 0};
+  if (end.fd < 0) return;  // it is gone
+  ::kill(pid, SIGKILL);
+  while (::poll(&end, 1, -1) < 0 && errno == EINTR) {
+  }
+  ::close(end.fd);
+}
+
 [[noreturn]] void die_of(int signal_number) {
   std::signal(signal_number, SIG_DFL);
   ::kill(::getpid(), signal_number);
@@ -59,6 +79,7 @@ void perform(const FaultAction& action) {
       for (;;) ::pause();
     case FaultAction::Kind::close_stdout: become_null(STDOUT_FILENO); break;
     case FaultAction::Kind::close_stdin: become_null(STDIN_FILENO); break;
+    case FaultAction::Kind::shoot: shoot(action.record); break;
   }
 }
 
@@ -75,6 +96,7 @@ std::optional<FaultAction> parse_action(std::string_view text) {
     const auto number = parse_signal(rest);
     return number ? std::optional(FaultAction{FaultAction::Kind::kill, *number}) : std::nullopt;
   }
+  if (word == "shoot" && !rest.empty()) return FaultAction{FaultAction::Kind::shoot, 0, std::string(rest)};
   if (!rest.empty()) return std::nullopt;
   if (word == "stall") return FaultAction{FaultAction::Kind::stall, 0};
   if (word == "close_stdout") return FaultAction{FaultAction::Kind::close_stdout, 0};

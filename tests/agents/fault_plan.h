@@ -28,18 +28,19 @@ enum class FaultPoint : std::uint8_t {
 };
 
 struct FaultAction {
-  enum class Kind : std::uint8_t { exit, kill, stall, close_stdout, close_stdin };
+  enum class Kind : std::uint8_t { exit, kill, stall, close_stdout, close_stdin, shoot };
   Kind kind = Kind::exit;
-  int value = 0;  // exit code, or signal number
+  int value = 0;            // exit code, or signal number
+  std::string record = {};  // shoot: names the other process in its last line "= PID …"
 };
 
-// Carries out an action. Returns only for close_stdout and close_stdin: the peer sees the end of that pipe,
-// the descriptor itself becomes /dev/null. A stalled process keeps its descriptors, reads and writes nothing,
-// and dies of SIGTERM.
+// Carries out an action. Returns only for close_stdout and close_stdin (the peer sees the end of that pipe,
+// the descriptor itself becomes /dev/null) and for shoot (the other process is dead then, of SIGKILL). A
+// stalled process keeps its descriptors, reads and writes nothing, and dies of SIGTERM.
 void perform(const FaultAction& action);
 
-// An action as `exit CODE`, `kill SIG`, `stall`, `close_stdout`, `close_stdin`. SIG is a number, KILL, TERM,
-// SEGV or ABRT.
+// An action as `exit CODE`, `kill SIG`, `stall`, `close_stdout`, `close_stdin`, `shoot RECORD`. SIG is a
+// number, KILL, TERM, SEGV or ABRT.
 std::optional<FaultAction> parse_action(std::string_view text);
 
 class FaultPlan {

@@ -203,7 +203,8 @@ DIFFICULT CHARACTER
 FAULTS    --fault POINT[:METHOD]@COUNT[/EPOCH]=ACTION, repeatable; /EPOCH: from that start of the agent on
   POINT     start, input (COUNT bytes read), read (a frame, not acted on), acted, insert (before), inserted,
             answer (before its first byte), answered, write (any frame, before), written, output (COUNT bytes)
-  ACTION    exit CODE, kill [KILL|TERM|SEGV|ABRT|NUMBER], stall, close_stdout, close_stdin
+  ACTION    exit CODE, kill [KILL|TERM|SEGV|ABRT|NUMBER], stall, close_stdout, close_stdin, shoot RECORD (kills the
+            process that RECORD names in its last line "= PID", and goes on)
   --fault-once, --fault-times N    each fault strikes that often over all processes with this history
 
 ORDERS    in the text of a prompt, as [order words]; run in order, after the insertion unless said otherwise.

@@ -13,14 +13,12 @@ def test_proxy(room):
     return os.path.join(os.path.dirname(room.agent), "keyhop-test-proxy")
 
 
-class Proxy:
-    """One pass-through proxy: its command and its record, which all its starts share."""
+class Component:
+    """A command and its record, which all its starts share."""
 
-    def __init__(self, room, name, spelling="proxy", ids="fresh", *options):
-        self.name = name
-        self.record = room.path(f"record-{name}")
-        command = [test_proxy(room), "--name", name, "--spelling", spelling, "--ids", ids]
-        self.command = [*command, "--record", self.record, *options]
+    def __init__(self, record, command):
+        self.record = record
+        self.command = command
 
     def _lines(self):
         try:
@@ -32,6 +30,32 @@ class Proxy:
     def pids(self):
         """Of its starts, in order."""
         return [int(line.split()[1]) for line in self._lines() if line.startswith(b"= ")]
+
+    def shoot(self):
+        """SIGKILL to its last start, if it has any that lives, and its end."""
+        for pid in self.pids()[-1:]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            processes.wait_gone(pid)
+
+
+class Recorded(Component):
+    """Any command, with a record of its starts and nothing else."""
+
+    def __init__(self, record, command):
+        super().__init__(record, ["sh", "-c", 'echo "= $$" >>"$0"; exec "$@"', record, *command])
+
+
+class Proxy(Component):
+    """One pass-through proxy, which records what it reads and writes."""
+
+    def __init__(self, room, name, spelling="proxy", ids="fresh", *options, place=""):
+        self.name = name
+        record = room.path(f"{place}record-{name}")
+        command = [test_proxy(room), "--name", name, "--spelling", spelling, "--ids", ids]
+        super().__init__(record, [*command, "--record", record, *options])
 
     def read(self, *parts):
         """Lines that it read, of all its starts; only those that contain every one of `parts`."""
@@ -45,20 +69,21 @@ class Proxy:
         return [line for line in lines if all(part in line for part in parts)]
 
     def kill(self):
-        """SIGKILL to its last start, and its end."""
+        """SIGKILL to its last start, which lives, and its end."""
         pid = self.pids()[-1]
         os.kill(pid, signal.SIGKILL)
         processes.wait_gone(pid)
         return pid
 
 
-def proxies(room, kinds=MIXED):
-    return [Proxy(room, f"p{number}", *kind) for number, kind in enumerate(kinds)]
+def proxies(room, kinds=MIXED, place=""):
+    """`place`: a directory of the room for their records, with its slash."""
+    return [Proxy(room, f"p{number}", *kind, place=place) for number, kind in enumerate(kinds)]
 
 
 def with_proxies(*chain):
     """keyhop's options for these proxies, or for these commands."""
-    commands = [link.command if isinstance(link, Proxy) else link for link in chain]
+    commands = [link.command if isinstance(link, Component) else link for link in chain]
     return tuple(word for command in commands for word in ("--proxy", shlex.join(command)))
 
 

@@ -3,7 +3,8 @@
 import json
 import subprocess
 
-from chain import keyhop_of, proxies, with_proxies
+from chain import MIXED, keyhop_of, proxies, with_proxies
+from client import prompt_params
 from harness import expect, expect_equal, main, test
 from restart import finish
 
@@ -169,6 +170,21 @@ class Component:
         self.writes.write(json.dumps({"jsonrpc": "2.0", **frame}) + "\n")
         self.writes.flush()
 
+    def answer(self, number):
+        """Reads up to the answer to its own request."""
+        while (frame := self.read()).get("id") != number or "method" in frame:
+            pass
+        return frame
+
+    def asked(self, method):
+        """Reads up to what it is asked, by the successor if the method is in an envelope; the frame's id, the
+        params of the method."""
+        while True:
+            frame = self.read()
+            inner = frame.get("params", {}) if "successor" in frame.get("method", "") else frame
+            if inner.get("method") == method:
+                return frame.get("id"), inner.get("params")
+
     def successor(self, method, params, number=None):
         frame = {} if number is None else {"id": number}
         envelope = {"method": method, "params": params, "_meta": {"of": "this hop"}}
@@ -185,9 +201,12 @@ class Component:
         self.reads.close()
 
 
-def begin_in_hand(room, version=2):
+def begin_in_hand(room, chain, version):
+    """Nested: the component belongs to a keyhop that is a proxy itself, between two others."""
     component = Component(room)
-    keyhop = room.start(options=with_proxies(component.command))
+    first, last = proxies(room, MIXED[:2])
+    nested = (first, keyhop_of(room, component.command), last)
+    keyhop = room.start(options=with_proxies(*(nested if chain == "nested" else [component.command])))
     number = keyhop.client.request(
         "initialize", {"protocolVersion": version, "info": {"name": "t", "version": "1"}}
     )
@@ -197,6 +216,15 @@ def begin_in_hand(room, version=2):
     return keyhop, component
 
 
+def open_in_hand(client, component):
+    """A session of the client's, as a proxy that passes everything on."""
+    opening = client.request("session/new", {"cwd": "/w", "mcpServers": []})
+    number, params = component.asked("session/new")
+    component.successor("session/new", params, "n")
+    component.write(id=number, result=component.answer("n")["result"])
+    return client.answer(opening)["result"]["sessionId"]
+
+
 def finish_in_hand(keyhop, component):
     keyhop.client.close_writing()
     expect(component.reads.read() == "", "something came at the end")
@@ -204,10 +232,10 @@ def finish_in_hand(keyhop, component):
     finish(keyhop)
 
 
-@test()
-def a_proxy_asks_its_predecessor_and_its_successor_under_one_id(room):
+@test(cases=CASES)
+def a_proxy_asks_its_predecessor_and_its_successor_under_one_id(room, chain, version):
     """Ids belong to who asks; equal ones of the client's and of the agent's meet on the proxy's link."""
-    keyhop, component = begin_in_hand(room)
+    keyhop, component = begin_in_hand(room, chain, version)
     client = keyhop.client
     client.request("_x/upwards", {"n": 1}, request_id=0)
     asked = component.read()
@@ -228,8 +256,7 @@ def a_proxy_asks_its_predecessor_and_its_successor_under_one_id(room):
     component.write(id=down["id"], result={"to": "the agent"})
     expect_equal(client.answer(0)["result"], {"to": "the client"}, "the client's answer")
     component.successor("_test/state", {}, 6)
-    while component.read().get("id") != 6:
-        pass
+    component.answer(6)
     answers = [json.loads(line) for line in room.history().received(b'"the agent"')]
     expect_equal(
         [(answer["id"], answer["result"]) for answer in answers],
@@ -239,38 +266,115 @@ def a_proxy_asks_its_predecessor_and_its_successor_under_one_id(room):
     finish_in_hand(keyhop, component)
 
 
-@test()
-def a_proxy_cancels_its_own_requests_only(room):
-    keyhop, component = begin_in_hand(room)
+@test(cases=CASES)
+def a_proxy_cancels_its_own_requests_only(room, chain, version):
+    keyhop, component = begin_in_hand(room, chain, version)
     client = keyhop.client
-    opening = client.request("session/new", {"cwd": "/w", "mcpServers": []})
-    asked = component.read()
-    component.successor(asked["method"], asked["params"], "n")
-    opened = component.read()
-    component.write(id=asked["id"], result=opened["result"])
-    session = client.answer(opening)["result"]["sessionId"]
-    prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "[hang]"}]}
-    component.successor("session/prompt", prompt, "p")
+    session = open_in_hand(client, component)
+    component.successor("session/prompt", prompt_params(session, "[hang]"), "p")
     component.successor("_test/state", {}, "s")
-    while component.read().get("id") != "s":
-        pass
+    component.answer("s")
     # In an envelope it is superseded: dropped.
     component.successor("$/cancel_request", {"requestId": "p"})
     component.write(method="$/cancel_request", params={"requestId": "nobody's"})
     component.successor("_test/state", {}, "t")
-    while component.read().get("id") != "t":
-        pass
+    component.answer("t")
     expect_equal(room.history().received(b"$/cancel_request"), [], "cancels that the agent read")
     component.write(method="$/cancel_request", params={"requestId": "p"})
-    while component.read().get("id") != "p":
-        pass
+    component.answer("p")
     expect_equal(len(room.history().received(b"$/cancel_request")), 1, "cancels that the agent read")
     finish_in_hand(keyhop, component)
 
 
-@test()
-def what_a_proxy_may_not_do_gets_an_error(room):
-    keyhop, component = begin_in_hand(room)
+@test(cases=CASES)
+def a_proxy_asks_the_client_for_a_permission_and_takes_it_back(room, chain, version):
+    keyhop, component = begin_in_hand(room, chain, version)
+    client = keyhop.client
+    session = open_in_hand(client, component)
+    question = {
+        "sessionId": session,
+        "title": "t",
+        "options": [{"optionId": "yes"}],
+        "_meta": {"of": "a proxy"},
+    }
+    component.write(id="q", method="session/request_permission", params=question)
+    component.write(id=7, method="session/request_permission", params=question)
+    asked = [
+        client.receive_until(lambda message: "request_permission" in message.get("method", "")) for _ in "qr"
+    ]
+    expect_equal([message["params"] for message in asked], [question] * 2, "what it asks")
+    expect(asked[0]["id"] != asked[1]["id"], "two open requests have one id")
+    component.write(method="$/cancel_request", params={"requestId": 7})
+    told = client.receive_until(lambda message: message.get("method") == "$/cancel_request")
+    expect_equal(told["params"]["requestId"], asked[1]["id"], "what the client was told to cancel")
+    client.respond(asked[1]["id"], {"outcome": {"outcome": "cancelled"}})
+    client.respond(asked[0]["id"], ALLOW)
+    answers = {frame["id"]: frame["result"] for frame in (component.read(), component.read())}
+    expect_equal(answers, {7: {"outcome": {"outcome": "cancelled"}}, "q": ALLOW}, "the answers")
+    expect_equal(room.history().received(b"cancel_request"), [], "cancels that the agent read")
+    finish_in_hand(keyhop, component)
+
+
+@test(cases=CASES)
+def an_elicitation_of_a_proxys_names_the_clients_request(room, chain, version):
+    """The proxy has the request that it asks about, and nobody else."""
+    keyhop, component = begin_in_hand(room, chain, version)
+    client = keyhop.client
+    session = open_in_hand(client, component)
+    number = client.prompt(session, "x", request_id="the client's")
+    held, _ = component.asked("session/prompt")
+    component.write(
+        id="e", method="elicitation/create", params={"mode": "form", "message": "Who?", "requestId": held}
+    )
+    asked = client.receive_until(lambda message: message.get("method") == "elicitation/create")
+    expect_equal(asked["params"]["requestId"], number, "the request that it belongs to")
+    client.respond(asked["id"], {"action": "decline"})
+    expect_equal(component.answer("e")["result"], {"action": "decline"}, "its answer")
+    client.notify("$/cancel_request", {"requestId": number})
+    _, told = component.asked("$/cancel_request")
+    expect_equal(told, {"requestId": held}, "what the proxy was told to cancel")
+    component.write(id=held, error={"code": -32800, "message": "cancelled"})
+    expect_equal(client.answer(number)["error"]["code"], -32800, "the answer")
+    expect_equal(room.history().received(b"session/prompt"), [], "prompts that the agent read")
+    finish_in_hand(keyhop, component)
+
+
+@test(cases=CASES)
+def an_elicitation_of_the_agents_names_a_proxys_own_request(room, chain, version):
+    keyhop, component = begin_in_hand(room, chain, version)
+    session = open_in_hand(keyhop.client, component)
+    component.successor("session/prompt", prompt_params(session, "[elicit]"), "the proxy's")
+    number, params = component.asked("elicitation/create")
+    expect_equal(params["requestId"], "the proxy's", "the request that it belongs to")
+    component.write(id=number, result={"action": "decline"})
+    expect("result" in component.answer("the proxy's"), "no result")
+    while version == 2 and component.asked("session/update")[1]["update"].get("state") != "idle":
+        pass
+    expect(not any(b"elicitation" in line for line in keyhop.client.received), "the client was asked")
+    finish_in_hand(keyhop, component)
+
+
+@test(cases=CASES)
+def an_mcp_message_of_a_proxys_keeps_its_ids_in_either_direction(room, chain, version):
+    keyhop, component = begin_in_hand(room, chain, version)
+    client = keyhop.client
+    component.write(id=7, method="mcp/message", params=MCP)
+    asked = client.receive_until(lambda message: message.get("method") == "mcp/message")
+    expect_equal(asked["params"], MCP, "what the client reads")
+    client.respond(asked["id"], {"result": {"requestId": 7}})
+    expect_equal(component.answer(7)["result"], {"result": {"requestId": 7}}, "the client's answer")
+    component.successor("mcp/message", MCP)
+    component.successor("mcp/message", MCP, 8)
+    expect("result" in component.answer(8), "no answer of the agent's")
+    read = [json.loads(line) for line in room.history().received(b"mcp/message")]
+    expect_equal([frame["params"] for frame in read], [MCP] * 2, "what the agent reads")
+    expect_equal(["id" in frame for frame in read], [False, True], "which of them asks")
+    finish_in_hand(keyhop, component)
+
+
+@test(cases=CASES)
+def what_a_proxy_may_not_do_gets_an_error(room, chain, version):
+    keyhop, component = begin_in_hand(room, chain, version)
     component.write(id=1, method="proxy/initialize", params={"protocolVersion": 2})
     expect_equal(component.read()["error"]["code"], -32600, "a proxy that initializes its conductor")
     component.successor("proxy/initialize", {"protocolVersion": 2}, 2)

@@ -4,10 +4,10 @@ import json
 import signal
 
 import processes
-from chain import MIXED, Proxy, keyhop_of, proxies, test_proxy, with_proxies
+from chain import MIXED, keyhop_of, proxies, with_proxies
 from client import is_idle, is_update, prompt_params
 from harness import expect, expect_equal, expect_own_error, main, test, wait_for
-from restart import finish, kill_agent, synchronize
+from restart import expect_settled, finish, kill_agent, synchronize
 
 EIGHT = (
     ("proxy", "fresh"),
@@ -33,6 +33,11 @@ def params_of(line):
 
 def expect_starts(chain, *counts):
     expect_equal([len(proxy.pids()) for proxy in chain], list(counts), "starts of the proxies")
+
+
+def finish_spent(keyhop):
+    expect_equal(keyhop.close(), 75, "exit status")
+    expect_settled(keyhop)
 
 
 def living(room, chain):
@@ -87,11 +92,17 @@ def eight_hops_keep_order_and_bytes(room, version):
     finish(keyhop)
 
 
-@test(cases={"guard": "guard", "forward": "forward"})
-def a_thousand_duplicates_reach_the_agent_once(room, keys):
-    chain = proxies(room)
+@test(
+    cases={
+        f"{keys}, {chain}": (keys, chain == "nested")
+        for keys in ("guard", "forward")
+        for chain in ("plain", "nested")
+    }
+)
+def a_thousand_duplicates_reach_the_agent_once(room, keys, is_nested):
+    links = nested(room, "--keys", keys)[1] if is_nested else proxies(room)
     care = "ignore" if keys == "guard" else "honour"
-    keyhop = start_chain(room, chain, "--keys", care, options=("--keys", keys))
+    keyhop = start_chain(room, links, "--keys", care, options=("--keys", keys))
     client = keyhop.client
     session = client.open()
     params = prompt_params(session, "[early hold] [say x]", "k")
@@ -108,10 +119,10 @@ def a_thousand_duplicates_reach_the_agent_once(room, keys):
     finish(keyhop)
 
 
-def nested(room):
+def nested(room, *options):
     """Two keyhops between two others' proxies; each remembers keys, all in one ledger."""
     chain = proxies(room)
-    inner = keyhop_of(room, chain[1], keyhop_of(room))
+    inner = keyhop_of(room, chain[1], keyhop_of(room, options=options), options=options)
     return chain, (chain[0], inner, chain[2])
 
 
@@ -168,19 +179,40 @@ def a_proxy_is_restarted_alone(room, version):
     finish(keyhop)
 
 
-@test()
-def an_agent_is_restarted_behind_its_proxies(room):
+@test(cases={"v1": 1, "v2": 2})
+def a_proxy_that_dies_while_the_agent_starts_is_restarted_alone(room, version):
+    """The agent is at its initialize still, and is not asked twice: real ones take one only."""
+    chain = proxies(room, MIXED[:2])
+    keyhop = start_chain(room, chain, "--slow-start", "200")
+    client = keyhop.client
+    params = {"protocolVersion": version, "info": {"name": "tests", "version": "1"}, "capabilities": {}}
+    number = client.request("initialize", params)
+    wait_for(lambda: room.history().epochs() and chain[1].written(b'"initialize"'))
+    before = living(room, chain)
+    chain[0].kill()
+    expect("result" in client.answer(number), "the client's initialize failed")
+    expect("result" in client.answer(client.prompt(client.new_session(), "x")), "the session is not usable")
+    expect_equal(living(room, chain)[1:], before[1:], "who lives")
+    expect_equal(len(room.history().received(b'"initialize"')), 1, "initialize that the agent read")
+    finish(keyhop)
+
+
+@test(cases={"v1": 1, "v2": 2})
+def an_agent_is_restarted_behind_its_proxies(room, version):
     chain = proxies(room)
     keyhop = start_chain(room, chain)
     client = keyhop.client
-    session = client.open()
+    session = client.open(version)
     client.answer(client.prompt(session, "[say x]", "k"))
-    client.receive_until(is_idle)
+    if version == 2:
+        client.receive_until(is_idle)
     before = living(room, chain)
     seen = [len(proxy.read()) for proxy in chain]
     gone = kill_agent(room)
     wait_for(lambda: len(room.history().epochs()) == 2)
-    again = client.answer(client.prompt(session, "[say x]", "k"))
+    # In v1 a key is none, and the second prompt another one.
+    retry = client.prompt(session, "[say x]", "k") if version == 2 else None
+    again = client.answer(retry or client.request("session/status", {"sessionId": session}))
     expect("result" in again, f"{again}")
     changed = [old for old, new in zip(before, living(room, chain), strict=True) if old != new]
     expect_equal(changed, [gone], "who was restarted")
@@ -193,10 +225,10 @@ def an_agent_is_restarted_behind_its_proxies(room):
 
 
 def is_of_restore(message):
-    """The retry, its answer, and updates of state."""
+    """The request that shows its end, its answer, and updates of state."""
     inner = message.get("params", {})
     inner = inner if "method" in inner else message
-    if "method" not in inner or inner["method"] == "session/prompt":
+    if inner.get("method") in (None, "session/prompt", "session/status"):
         return True
     return is_update(inner, "state_update")
 
@@ -218,7 +250,7 @@ def errors_of_a_spent_proxy_name_it(room):
     expect_equal(living(room, chain), before, "who lives")
     for pid in (chain[0].pids()[-1], chain[2].pids()[-1], *room.history().epochs()):
         expect(processes.state_of(pid) not in ("", "Z"), f"{pid} has ended, too")
-    finish(keyhop)
+    finish_spent(keyhop)
 
 
 @test()
@@ -234,7 +266,7 @@ def what_the_agent_asks_through_a_spent_proxy_fails(room):
         client.answer(client.request("session/list", {}))
     wait_for(lambda: room.history().received(b'"client_lost"'))
     expect_equal(len(room.history().sent(b"session/request_permission")), 1, "what the agent asked")
-    finish(keyhop)
+    finish_spent(keyhop)
 
 
 # ---- bypass ----
@@ -355,38 +387,7 @@ def an_agent_in_a_proxys_place_is_named(room):
     keyhop.close()
 
 
-# ---- ends ----
-
-
-@test(repeated=True, cases={"plain": False, "nested": True})
-def all_end_with_the_client(room, is_nested):
-    chain, links = nested(room) if is_nested else (proxies(room), None)
-    keyhop = start_chain(room, links or chain)
-    keyhop.client.open()
-    finish(keyhop)
-
-
-@test(repeated=True, cases={"plain": False, "nested": True})
-def all_end_with_a_signal(room, is_nested):
-    chain, links = nested(room) if is_nested else (proxies(room), None)
-    keyhop = start_chain(room, links or chain)
-    client = keyhop.client
-    session = client.open()
-    number = client.prompt(session, "[hang]")
-    client.call("_test/state")
-    keyhop.signal(signal.SIGTERM)
-    expect_own_error(client.answer(number), -32603)
-    expect_equal(keyhop.close(), 128 + signal.SIGTERM, "exit status")
-
-
-@test()
-def a_command_that_cannot_be_started_is_named(room):
-    missing = ["/nonexistent/my-proxy"]
-    keyhop = room.start(options=with_proxies(missing, [test_proxy(room)]))
-    answer = keyhop.client.call("initialize", {"protocolVersion": 2, "capabilities": {}})
-    error = expect_own_error(answer, -32603, "not_sent")
-    expect("my-proxy" in error["message"], f"it is not named: {error['message']}")
-    expect_equal(keyhop.close(), 69, "exit status")
+# ---- what is told ----
 
 
 @test()

@@ -33,7 +33,10 @@ class History:
 
     def user_messages(self):
         """What the sessions hold of the user's, each as it was sent."""
-        names = [name for name in os.listdir(self.directory) if name.startswith("session-")]
+        everything = (
+            os.listdir(self.directory) if os.path.isdir(self.directory) else []
+        )  # killed at its start
+        names = [name for name in everything if name.startswith("session-")]
         rows = [json.loads(line) for name in sorted(names) for line in self._lines(name)]
         return [row for row in rows if row["t"] == "user"]
 
