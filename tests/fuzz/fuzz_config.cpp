@@ -27,16 +27,33 @@ std::string quoted(std::string_view text) {
   std::string string = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool plain = byte >= 0x20 && c != '"' && c != '\\' && c != 0x7f;
+    // Dots, of which a line may have so many only, since what stood in several lines comes to stand in one.
+    const bool plain = byte >= 0x20 && c != '"' && c != '\\' && c != 0x7f && c != '.';
     string += plain ? std::string(1, c) : fmt::format("\\u{:04x}", byte);
   }
   return string + '"';
 }
 
+std::string written(const acp::shell::ProxyOption& proxy) {
+  std::string text = fmt::format("[[proxy]]\ncommand = {}\nargs = [", quoted(proxy.command.front()));
+  for (std::size_t word = 1; word < proxy.command.size(); ++word) text += quoted(proxy.command[word]) + ",\n";
+  text += fmt::format("]\non-failure = \"{}\"\n[proxy.env]\n", proxy.is_bypassed ? "bypass" : "end");
+  for (const std::string_view variable : proxy.environment) {
+    const std::size_t equals = variable.find('=');
+    text += fmt::format("{} = {}\n", quoted(variable.substr(0, equals)), quoted(variable.substr(equals + 1)));
+  }
+  return text;
+}
+
 std::string written(const Config& config) {
   std::string text;
+  std::string tables;                           // stand behind all else
   const acp::shell::OptionRow* open = nullptr;  // the array that is not closed yet
   for (const auto& value : config) {
+    if (value.proxy) {
+      tables += written(*value.proxy);
+      continue;
+    }
     if (open != nullptr && open != value.row) {
       text += "]\n";
       open = nullptr;
@@ -49,7 +66,8 @@ std::string written(const Config& config) {
       text += fmt::format("{},\n", quoted(value.text));
     }
   }
-  return open != nullptr ? text + "]\n" : text;
+  if (open != nullptr) text += "]\n";
+  return text + tables;
 }
 
 }  // namespace
@@ -64,7 +82,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const auto& config = std::get<Config>(parsed);
   for (const auto& value : config) {
     acp::shell::Options options;
-    fuzz::check(value.row->set(value.text, options).empty());
+    const auto problem = value.proxy ? add_proxy(*value.proxy, options) : value.row->set(value.text, options);
+    fuzz::check(problem.empty());
   }
   const std::string again = written(config);
   // Escapes are longer than what they stand for.
