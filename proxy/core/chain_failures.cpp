@@ -127,6 +127,7 @@ void Chain::on_over(std::size_t edge, int status) {
   ending_ = true;
   broken_status_ = status;
   if (edge == 0) return;
+  apply_client_pause();
   actions_->log(LogLevel::error,
                 fmt::format("[{}] it has ended for good, and the chain with it", station.label));
   queue_.emplace_back(0, LinkEnded{client_link, LinkEnd::eof, 0});

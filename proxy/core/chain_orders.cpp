@@ -165,7 +165,9 @@ void Chain::apply_pause(std::size_t edge) {
 }
 
 void Chain::apply_client_pause() {
-  const bool pauses = client_side_pauses_ || conductor_side_pauses_;
+  // Once the chain is broken its first edge has seen the client's end: a line that is half read stays so.
+  const bool is_broken = broken_status_.has_value() && !outer_;
+  const bool pauses = client_side_pauses_ || conductor_side_pauses_ || is_broken;
   if (std::exchange(client_paused_, pauses) == pauses) return;
   if (pauses) {
     actions_->add(PauseReading{client_link});

@@ -50,7 +50,11 @@ void ChainAgent::take(std::string_view line) {
 }
 
 void ChainAgent::take_request(std::string_view id, std::string_view method, std::string_view params) {
+  if (method == "initialize" && was_asked_)
+    disk_.misanswer = fmt::format("initialized in the middle of a life: {}", params);
+  was_asked_ = was_asked_ || (initialized_ && method != "initialize");
   if (method == "initialize") {
+    initialized_ = true;
     const std::string_view v1 =
         person_.resumes
             ? R"({"protocolVersion":1,"agentCapabilities":{"loadSession":true,"sessionCapabilities":{"resume":{}}}})"
@@ -92,20 +96,58 @@ void ChainAgent::take_prompt(std::string_view id, std::string_view params) {
   if (!active_.contains(session)) return say(error_line(id, -32002, "no such session"));
   std::string_view block = member(params, "prompt");
   block = block.substr(1, block.size() - 2);
-  prompts_.push_back({std::string(id), std::string(session), std::string(unquoted(member(block, "text"))),
-                      std::string(unquoted(member(params, "idempotencyKey"))),
-                      number_in_meta(params, "tag")});
+  const bool holds = unquoted(member(block, "text")).starts_with("hold");
+  (holds ? held_ : prompts_)
+      .push_back({std::string(id), std::string(session), std::string(unquoted(member(block, "text"))),
+                  std::string(unquoted(member(params, "idempotencyKey"))), number_in_meta(params, "tag")});
 }
 
 void ChainAgent::cancel(std::string_view method, std::string_view params) {
-  if (random_.chance(30)) return;  // not heeded
+  const bool heeds = random_.chance(70);
   const bool all = method == "session/cancel";
   const std::string_view which = all ? unquoted(member(params, "sessionId")) : member(params, "requestId");
-  std::erase_if(prompts_, [&](const Prompt& prompt) {
+  const auto is_over = [&](const Prompt& prompt) {
     const bool meant = which == (all ? prompt.session : prompt.id);
     if (meant) say(error_line(prompt.id, -32800, "cancelled"));
     return meant;
+  };
+  std::erase_if(held_, is_over);
+  if (heeds) std::erase_if(prompts_, is_over);
+}
+
+bool ChainAgent::release(const std::function<bool(int)>& is_wanted) {
+  return std::erase_if(held_, [&](const Prompt& prompt) {
+           const bool over = !is_wanted(prompt.tag);
+           if (over) say(error_line(prompt.id, -32800, "given up"));
+           return over;
+         }) > 0;
+}
+
+std::vector<int> ChainAgent::held() const {
+  std::vector<int> tags;
+  for (const Prompt& prompt : held_) tags.push_back(prompt.tag);
+  return tags;
+}
+
+// Its client does not answer it.
+bool ChainAgent::cancel_question() {
+  const auto found = std::ranges::find_if(disk_.questions, [&](const ChainQuestion& each) {
+    return each.life == life_ && each.holds && !each.answered && !each.cancelled;
   });
+  if (found == disk_.questions.end()) return false;
+  found->cancelled = true;
+  say(cancel_line(found->id));
+  return true;
+}
+
+void ChainAgent::flood(std::string_view session) {
+  constexpr std::size_t size = 300'000;
+  for (int i = 0; i < 6; ++i) {
+    tasks_.push_back(update(
+        session,
+        fmt::format(R"("sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{:f<{}}"}})",
+                    "", size)));
+  }
 }
 
 std::string ChainAgent::update(std::string_view session, std::string_view what, bool replayed) {
@@ -150,6 +192,7 @@ void ChainAgent::insert() {
 void ChainAgent::ask(const Prompt& prompt) {
   const std::size_t number = disk_.questions.size();
   ChainQuestion question{std::to_string(next_id_++), life_, -1, {}, false};
+  question.holds = random_.chance(25);
   const std::string meta = fmt::format(R"("_meta":{{"q":{}}}}})", number);
   std::string method;
   std::string params;
@@ -194,7 +237,7 @@ bool ChainAgent::work() {
     insert();
     return true;
   }
-  if (tasks_.empty()) return false;
+  if (tasks_.empty()) return cancel_question();
   say(std::move(tasks_.front()));
   tasks_.pop_front();
   return true;

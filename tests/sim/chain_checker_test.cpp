@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "tests/sim/chain_peers.h"
 #include "tests/sim/chain_plan.h"
@@ -61,6 +62,58 @@ TEST_CASE("an agent of a chain knows an answer that is not its question's", "[ch
   SECTION("another one's") { agent.take(result_line("0", R"({"_meta":{"q":1}})")); }
   SECTION("of another process") { agent.take(result_line("5", R"({"_meta":{"q":0}})")); }
   CHECK_FALSE(disk.misanswer.empty());
+}
+
+TEST_CASE("an agent of a chain is initialized once, before all else", "[chain]") {
+  Prng random(1);
+  ChainDisk disk;
+  AgentPerson person;
+  ChainAgent agent(person, disk, 1, random);
+  agent.take(request_line("1", "initialize", "{}"));
+  agent.take(request_line("2", "initialize", "{}"));
+  CHECK(disk.misanswer.empty());
+  agent.take(request_line("3", "session/new", "{}"));
+  CHECK(disk.misanswer.empty());
+  agent.take(request_line("4", "initialize", "{}"));
+  CHECK_FALSE(disk.misanswer.empty());
+}
+
+TEST_CASE("an agent of a chain holds a prompt until it is cancelled", "[chain]") {
+  Prng random(1);
+  ChainDisk disk;
+  AgentPerson person;
+  ChainAgent agent(person, disk, 1, random);
+  agent.take(request_line("1", "session/new", "{}"));
+  agent.take(
+      request_line("2", "session/prompt",
+                   R"({"sessionId":"s0","prompt":[{"type":"text","text":"hold 0"}],"_meta":{"tag":7}})"));
+  agent.words().clear();
+  CHECK_FALSE(agent.work());
+  CHECK(agent.held() == std::vector<int>{7});
+  SECTION("by its id") { agent.take(cancel_line("2")); }
+  SECTION("by its session") {
+    agent.take(R"({"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s0"}})");
+  }
+  SECTION("or given up") {
+    CHECK_FALSE(agent.release([](int tag) { return tag == 7; }));
+    CHECK(agent.release([](int tag) { return tag != 7; }));
+  }
+  CHECK(agent.held().empty());
+  CHECK(agent.words().size() == 1);
+  CHECK(disk.log.empty());
+}
+
+TEST_CASE("an agent of a chain gives up on a question that nobody answers, once", "[chain]") {
+  Prng random(1);
+  ChainDisk disk;
+  AgentPerson person;
+  ChainAgent agent(person, disk, 1, random);
+  disk.questions.push_back(
+      {.id = "0", .life = 1, .about = -1, .params = {}, .answered = false, .holds = true});
+  CHECK(agent.work());
+  REQUIRE(agent.words().size() == 1);
+  CHECK(agent.words().front() == cancel_line("0"));
+  CHECK_FALSE(agent.work());
 }
 
 TEST_CASE("every kind of a chain's plan is drawn, and can be switched off", "[chain]") {

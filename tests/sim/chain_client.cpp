@@ -59,15 +59,22 @@ void ChainWorld::say_resume(const std::string& session, bool replay) {
 }
 
 void ChainWorld::say_prompt(const std::string& session, const std::string& key, const std::string& text) {
+  bool alone = true;
+  for (auto& [id, ask] : asks_) {
+    if (!ask.open || ask.kind != Ask::Kind::prompt || ask.session != session) continue;
+    ask.alone = alone = false;
+  }
   const std::string token = key.empty() ? std::string() : fmt::format(R"("idempotencyKey":"{}",)", key);
   say(Ask::Kind::prompt, "session/prompt",
       fmt::format(R"("sessionId":"{}",{}"prompt":[{{"type":"text","text":"{}"}}])", session, token, text),
-      {.session = session, .key = key, .text = text});
+      {.session = session, .key = key, .text = text, .alone = alone});
 }
 
 void ChainWorld::say_new_prompt() {
   const std::string session = pick_session();
-  const std::string text = fmt::format("text {}", next_text_++);
+  const bool holds = plan_.cancels && faults_ && random_.chance(12);
+  const std::string text = fmt::format("{} {}", holds ? "hold" : "text", next_text_++);
+  if (holds) return say_prompt(session, {}, text);
   const bool has_key = random_.chance(60) && plan_.agent.version == 2 &&
                        (script_ == nullptr || keys_.size() < script_->keys_max);
   if (!has_key) return say_prompt(session, {}, text);
@@ -118,8 +125,12 @@ void ChainWorld::speak() {
 
 bool ChainWorld::answer_question() {
   if (questions_.empty() || client_lost_ || client_done_) return false;
-  const auto [id, number] = questions_.front();
-  questions_.pop_front();
+  const auto next = std::ranges::find_if(questions_, [&](const auto& each) {
+    return each.second < 0 || !disk_.questions[static_cast<std::size_t>(each.second)].holds;
+  });
+  if (next == questions_.end()) return false;
+  const auto [id, number] = *next;
+  questions_.erase(next);
   say_line(result_line(id, fmt::format(R"({{"_meta":{{"q":{}}}}})", number)));
   return true;
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tests/sim/chain_world.h"
+#include "tests/sim/dialogue.h"
 #include "tests/sim/json_scan.h"
 
 namespace acp::sim {
@@ -55,6 +56,10 @@ bool ChainWorld::agent_behind_works() {
       say_line(line);
       if (const auto asked = asked_behind_.find(top.id); asked != asked_behind_.end())
         asked_behind_.erase(asked);
+      continue;
+    }
+    if (top.method == "$/cancel_request") {
+      say_line(cancel_line(fmt::format("\"a-{}\"", member(top.params, "requestId"))));
       continue;
     }
     const std::string id = top.id.empty() ? std::string() : fmt::format(R"("id":"a-{}",)", top.id);

@@ -67,12 +67,17 @@ bool ChainWorld::process_is_read(Process& process) {
     return true;
   }
   const bool part = faults_ && plan_.splits && random_.chance(60);
-  const std::size_t size = part ? 1 + random_.below(bytes.size()) : bytes.size();
+  const std::size_t size =
+      std::min(part ? 1 + random_.below(bytes.size()) : bytes.size(), limits::read_bytes);
   const std::string taken = bytes.substr(0, size);
   bytes.erase(0, size);
-  for_each_line(process.out.rest, taken, [&](std::string_view line) { process.wire.read(line); });
+  for_each_line(process.out.rest, taken, [&](std::string_view line) {
+    process.wire.read(line);
+    note_initialized(process, line);
+  });
   tell("[read]", process.component);
   read(process.link, taken);
+  check_waiting(process, size);
   return true;
 }
 
@@ -92,6 +97,7 @@ bool ChainWorld::process_news(Process& process) {
       fault();
       process.failed = true;
       process.alive = false;
+      note_broken(process);
       if (!chain_.relay(process.component).edge().is_initialized()) ending_ = true;
       tell("[start fails]", process.component);
       step(AgentStartFailed{process.epoch, ENOENT});
@@ -235,6 +241,7 @@ void ChainWorld::die(Process& process, ExitStatus status) {
   process.alive = false;
   process.has_reason = true;
   process.status = status;
+  note_broken(process);
   note_death(process);
   if (process.peer->was_misasked()) return;
   process.holds_stdout = faults_ && plan_.holds_stdout && random_.chance(40);
@@ -300,7 +307,11 @@ void ChainWorld::break_stdin(Process& process) {
 void ChainWorld::note_death(const Process& process) {
   ++deaths_;
   for (auto& [id, ask] : asks_) ask.disturbed = ask.disturbed || ask.open;
-  if (!chain_.relay(process.component).edge().is_initialized()) ending_ = true;
+  // One that was asked in the wrong spelling is started afresh.
+  const bool is_proxy = !is_agent(process.component);
+  const bool follows = is_proxy && process.peer->was_misasked() && !plan_.kills_early && !plan_.junk &&
+                       !plan_.proxies[process.component].is_none;
+  if (!chain_.relay(process.component).edge().is_initialized() && !follows) ending_ = true;
 }
 
 // Lines that nobody should write.
@@ -339,6 +350,7 @@ void ChainWorld::say_junk(Process& process) {
 }
 
 void ChainWorld::go_wrong_with_client() {
+  if (flood()) return;
   if (random_.chance(20)) {
     tell("[SIGUSR1]");
     return step(SignalReceived{Signal::report, SIGUSR1});
@@ -357,6 +369,7 @@ void ChainWorld::go_wrong_with_client() {
     ending_ = true;
     tell("[SIGTERM]");
     step(SignalReceived{Signal::terminate, SIGTERM});
+    check_told_to_go();
   }
 }
 

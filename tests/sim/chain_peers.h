@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -113,6 +114,8 @@ struct ChainQuestion {
   int about = 0;       // the client's request that it names
   std::string params;  // without the id that it names
   bool answered = false;
+  bool holds = false;  // nobody answers it; it is cancelled in the end
+  bool cancelled = false;
 };
 
 // What the agent told on its own account.
@@ -143,6 +146,12 @@ class ChainAgent : public ChainPeer {
       : person_(person), disk_(disk), life_(life), random_(random), next_id_(person.first_id) {}
   void take(std::string_view line) override;
   bool work() override;
+  // It gives up on prompts that it holds, by the number of the client's request.
+  bool release(const std::function<bool(int)>& is_wanted);
+  // Numbers of the client's requests that it holds.
+  std::vector<int> held() const;
+  // It says very much.
+  void flood(std::string_view session);
   bool is_busy() const noexcept override { return !prompts_.empty() || !tasks_.empty(); }
 
  private:
@@ -155,6 +164,7 @@ class ChainAgent : public ChainPeer {
   void take_prompt(std::string_view id, std::string_view params);
   void resume(std::string_view id, std::string_view params, bool loads);
   void cancel(std::string_view method, std::string_view params);
+  bool cancel_question();
   void insert();
   void ask(const Prompt& prompt);
   std::string update(std::string_view session, std::string_view what, bool replayed = false);
@@ -167,6 +177,9 @@ class ChainAgent : public ChainPeer {
   int next_id_;
   std::set<std::string, std::less<>> active_;
   std::deque<Prompt> prompts_;
+  std::deque<Prompt> held_;  // until they are cancelled
+  bool initialized_ = false;
+  bool was_asked_ = false;  // anything else since
   std::deque<std::string> tasks_;
 };
 

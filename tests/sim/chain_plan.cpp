@@ -14,7 +14,7 @@ constexpr std::string_view kinds_of_chains[] = {
     "small budget",    "bypasses",      "other ids",      "hasty",
     "honours keys",    "asks",          "talks",          "refuses prompts",
     "stalls",          "oversize",      "proxies ask",    "version 1",
-    "a component"};
+    "a component",     "floods"};
 
 }  // namespace
 
@@ -51,9 +51,11 @@ ChainsPlan::ChainsPlan(Prng& random, Kinds off) {
   is_version_1 = trait(15);
   is_component = trait(15);
   prefixed_conductor = trait(50) && old_spelling;
+  floods = trait(6);
   agent.resumes = trait(50);
   agent.first_id = static_cast<int>(random.below(10));
   for (std::size_t i = 0; i < std::size(kinds_of_chains); ++i) kind(i) = kind(i) && !off[i];
+  floods = floods && !oversize && !pressure;
   splits = splits && !oversize;  // a long frame is answered before it is whole
   agent.version = is_version_1 ? 1 : 2;
   steps = 15 + random.below(trait(85) ? 55 : 200);
@@ -99,7 +101,7 @@ bool& ChainsPlan::kind(std::size_t number) noexcept {
                         &other_ids,    &hasty,          &agent.honours_keys,
                         &agent.asks,   &agent.talks,    &agent.refuses_prompts,
                         &stalls,       &oversize,       &asks_as_proxy,
-                        &is_version_1, &is_component};
+                        &is_version_1, &is_component,   &floods};
   static_assert(std::size(each) == std::size(kinds_of_chains));
   return *each[number];
 }

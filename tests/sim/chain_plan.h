@@ -52,6 +52,7 @@ struct ChainsPlan {
   bool hasty = false;
   bool stalls = false;         // the agent's pipe is full for a while
   bool oversize = false;       // frames over a small --max-frame
+  bool floods = false;         // the agent says very much while a proxy starts
   bool asks_as_proxy = false;  // proxies ask on their own account
   bool is_version_1 = false;
   bool is_component = false;        // keyhop is one itself

@@ -50,6 +50,7 @@ class ChainWorld {
     bool cancelled = false;
     bool disturbed = false;  // a component ended while it was open
     bool succeeded = false;
+    bool alone = true;  // while it was open, no other prompt of its session was
   };
   struct Key {
     std::string session, key, text;
@@ -81,7 +82,10 @@ class ChainWorld {
     bool holds_stdout = false;
     bool finishes = false;  // FinishReading
     bool paused = false;
-    bool has_reason = false;  // to be ended
+    bool has_reason = false;   // to be ended
+    bool again = false;        // another one was initialized in its place before
+    bool initialized = false;  // if so: it has answered
+    std::string initialize_id = {};
     bool deaf_told = false, exit_told = false, eof_told = false, ended_told = false;
   };
 
@@ -112,6 +116,19 @@ class ChainWorld {
   void tell(std::string_view what, std::size_t number, std::string_view text = {});
   void check_own_request(std::size_t component, std::string_view line);
   bool waits_for_spent() const;
+
+  // chain_checks.cpp: what no single line shows
+  void check_first(Process& process, std::string_view line);
+  void note_initialized(Process& process, std::string_view line);
+  void check_waiting(const Process& behind, std::size_t bytes);
+  bool flood();
+  bool cancel_held();
+  bool release_orphans();
+  void check_cancelled();
+  ChainAgent* present_agent() const;
+  void note_broken(const Process& process);
+  void check_told_to_go();
+  void check_status();
 
   // chain_faults.cpp: processes and their pipes, and what goes wrong with them
   bool process_works(Process& process);
@@ -175,6 +192,10 @@ class ChainWorld {
   std::set<std::uint32_t> links_;                    // that were ever used
   std::unique_ptr<ChainAgent> agent_behind_;         // keyhop's conductor has it, if there is one
   std::set<std::string, std::less<>> asked_behind_;  // what it was asked, by the id on the link
+  std::vector<std::size_t> waiting_;                 // by component: bytes for it while it starts
+  std::set<int> broken_with_;  // statuses of components that ended before they had initialized
+  bool flooded_ = false;
+  bool calm_ = false;  // nothing had happened to anybody when the client went
   int lives_ = 0;
   std::size_t deaths_ = 0;
   bool ending_ = false;  // the chain may end: it was told to, or a component went that is not restarted
