@@ -20,7 +20,7 @@ from zeros import expect_three_zeros
 
 LONG = os.environ.get("KEYHOP_TESTS_LONG") == "1"
 STEPS = int(
-    os.environ.get("KEYHOP_STEPS", "12")
+    os.environ.get("KEYHOP_STEPS", "8")
 )  # of one dialogue in the plain chain; in a nested one half of it
 ONLY = os.environ.get("KEYHOP_STEP")  # as "p0, p1 written@1": p0 dies at that one; 20 times
 KINDS = (("proxy", "fresh"), ("_proxy", "text"))
