@@ -140,7 +140,9 @@ void Shell::on_started(const AgentStarted& started) {
                                           settings_.components.at(component_of(started.epoch)).name,
                                           started.pid, ::getpid()));
   for (const auto& agent : agent_links_) {
-    if (agent->epoch == started.epoch) agent->link.reader().resume();
+    if (agent->epoch != started.epoch) continue;
+    agent->is_started = true;
+    if (!agent->is_paused) agent->link.reader().resume();
   }
 }
 
@@ -158,12 +160,8 @@ struct Shell::CarryOut {
   void operator()(const Send& send) const {
     if (Link* link = shell.find_link(send.link)) link->writer().send(send.bytes);
   }
-  void operator()(const PauseReading& order) const {
-    if (Link* link = shell.find_link(order.link)) link->pause();
-  }
-  void operator()(const ResumeReading& order) const {
-    if (Link* link = shell.find_link(order.link)) link->reader().resume();
-  }
+  void operator()(const PauseReading& order) const { shell.set_reading(order.link, false); }
+  void operator()(const ResumeReading& order) const { shell.set_reading(order.link, true); }
   void operator()(const FinishReading& order) const {
     if (Link* link = shell.find_link(order.link)) link->reader().finish();
   }
@@ -268,6 +266,21 @@ Link* Shell::find_link(LinkId id) {
     if (agent->link.id() == id) return &agent->link;
   }
   return nullptr;
+}
+
+void Shell::set_reading(LinkId id, bool reads) {
+  for (const auto& agent : agent_links_) {
+    if (agent->link.id() != id) continue;
+    agent->is_paused = !reads;
+    if (!agent->is_started) return;
+  }
+  Link* const link = find_link(id);
+  if (link == nullptr) return;
+  if (reads) {
+    link->reader().resume();
+  } else {
+    link->pause();
+  }
 }
 
 AgentProcess* Shell::find_process(Epoch epoch) {

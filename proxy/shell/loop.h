@@ -87,11 +87,14 @@ class Shell {
   bool finished();
   void sweep();
   Link* find_link(LinkId id);
+  void set_reading(LinkId id, bool reads);
   AgentProcess* find_process(Epoch epoch);
 
   struct AgentLink {
     Epoch epoch;
     Link link;
+    bool is_started = false;  // its start is told: until then it is not read, whatever is ordered
+    bool is_paused = false;   // is not to be read then either
   };
 
   Core& core_;

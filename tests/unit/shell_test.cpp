@@ -49,6 +49,25 @@ class DeadlineCore final : public Core {
   int reached_ = 0;
 };
 
+// Wants its agent read before its start is told; 42 if nothing of it came before that all the same.
+class HastyCore final : public ByteCore {
+ public:
+  void start(Instant now, Actions& actions) override {
+    ByteCore::start(now, actions);
+    actions.add(PauseReading{test::agent_link});
+    actions.add(ResumeReading{test::agent_link});
+  }
+  void step(const Event& event, Instant now, Actions& actions) override {
+    if (std::holds_alternative<AgentStarted>(event)) started_ = true;
+    const auto* read = std::get_if<BytesRead>(&event);
+    if (read != nullptr && read->link == test::agent_link) actions.add(Exit{started_ ? 42 : 1});
+    ByteCore::step(event, now, actions);
+  }
+
+ private:
+  bool started_ = false;
+};
+
 std::string pattern(std::size_t size) {
   std::string text(size, '\0');
   for (std::size_t index = 0; index < size; ++index)
@@ -91,6 +110,17 @@ TEST_CASE("bytes cross both ways, the exit status is the agent's, nothing is lef
   CHECK(test::read_all(errors.reading.number()) == "words\n");
   CHECK(keyhop.status() == 7);
   CHECK(nothing_left_behind());
+}
+
+TEST_CASE("nothing of an agent comes before its start is told, even if it is to be read") {
+  Pipe in = make_pipe();
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (int run = 0; run < 50; ++run) {
+    Keyhop keyhop;
+    keyhop.settings.log.level = std::nullopt;
+    keyhop.start<HastyCore>("echo first", in.reading.number(), null.number(), null.number());
+    REQUIRE(keyhop.status() == 42);
+  }
 }
 
 TEST_CASE("stdin and stdout may be files, /dev/null, one socket, or closed") {
